@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from arco.catalog.reader import SnapshotReader
-from arco.compactor.catalog_compactor import Compactor
+from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.core.errors import Unknown
 from arco.core.scope import Scope
 from arco.storage.observed import ObservedBackend
@@ -94,7 +94,7 @@ async def test_a_tail_that_was_made_shorter_costs_no_round_trip_more_and_one_fil
 
 async def test_tails_of_new_tables_are_merged_for_less_than_one_file_a_table() -> None:
     workshop, recorder = await started(), Recorder()
-    compactor = Compactor(counted(workshop, recorder, Role.COMPACTOR))
+    compactor = CatalogCompactor(counted(workshop, recorder, Role.COMPACTOR))
     office = _office(workshop.store(Role.API), Post(compactor, workshop.runtime), workshop.rules)
     for n in range(48):
         await office.do(new_table(f"t{n}", "id bigint", "v string"))
@@ -133,7 +133,7 @@ async def test_a_table_by_its_id_with_its_columns_takes_five_round_trips_from_no
 
 async def test_a_change_takes_four_round_trips_and_six_with_a_key() -> None:
     workshop, recorder = await started(), Far()
-    compactor = Compactor(watched(workshop, recorder, Role.COMPACTOR))
+    compactor = CatalogCompactor(watched(workshop, recorder, Role.COMPACTOR))
     post = Post(compactor, workshop.runtime)
     office = _office(watched(workshop, recorder, Role.API), post, workshop.rules)
     workshop.api.lease.lost()
@@ -153,7 +153,7 @@ async def test_a_change_takes_four_round_trips_and_six_with_a_key() -> None:
 async def test_the_compactor_does_not_read_back_what_it_has_written() -> None:
     workshop, recorder = await started(), Recorder()
     assert await workshop.compactor.merge() is not None
-    compactor = Compactor(counted(workshop, recorder, Role.COMPACTOR))
+    compactor = CatalogCompactor(counted(workshop, recorder, Role.COMPACTOR))
     office = _office(workshop.store(Role.API), Post(compactor, workshop.runtime), workshop.rules)
 
     async def files_read_by_a_merge(prefix: str) -> int:
@@ -173,7 +173,7 @@ async def test_the_compactor_does_not_read_back_what_it_has_written() -> None:
 
 async def test_a_token_is_looked_up_once_and_its_successor_for_every_commit() -> None:
     workshop, recorder = await started(), Recorder()
-    compactor = Compactor(counted(workshop, recorder, Role.COMPACTOR))
+    compactor = CatalogCompactor(counted(workshop, recorder, Role.COMPACTOR))
     office = _office(workshop.store(Role.API), Post(compactor, workshop.runtime), workshop.rules)
     workshop.api.lease.lost()
     looks = []

@@ -19,7 +19,7 @@ from arco.storage.open import open_backend
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.cli.command import arco, is_one_sentence
-from tests.compactor.in_process_engine import InProcess
+from tests.compactor.in_process_engine import InProcessEngine
 from tests.ledger.events import note
 
 DOMAIN = "executions"
@@ -51,7 +51,9 @@ async def _build(root: Path) -> None:
     def store(role: Role) -> Store:
         return Store(backend, runtime, scope=Scope(), role=role)
 
-    compactor = DomainCompactor(store(Role.COMPACTOR), DOMAIN, InProcess(store(Role.COMPACTOR)))
+    compactor = DomainCompactor(
+        store(Role.COMPACTOR), DOMAIN, InProcessEngine(store(Role.COMPACTOR))
+    )
     writer = Writer(store(Role.API), DOMAIN)
     for _ in range(2):
         await _tell(writer, runtime)

@@ -24,13 +24,20 @@ from arco.catalog.manifest import (
     read_index,
 )
 from arco.catalog.port import CompactorPort
-from arco.compactor.catalog_compactor import Compactor
+from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.compactor.domains import file_path, index_path
-from arco.compactor.garbage_collection import Collection, collect_garbage
-from arco.compactor.publisher import Change, NewFile, Publisher, attempt_ulid, mark_of, parent_of
-from arco.compactor.state_file_writer import encode
+from arco.compactor.garbage_collection import GcReport, collect_garbage
+from arco.compactor.publisher import (
+    ManifestChange,
+    NewFile,
+    Publisher,
+    manifest_at,
+    new_attempt_ulid,
+    orphan_mark,
+)
+from arco.compactor.state_file_writer import encode_state_file
 from arco.compactor.verification import verify
-from arco.compactor.verification_report import Report
+from arco.compactor.verification_report import VerificationReport
 from arco.core import json
 from arco.core.clock import utc
 from arco.core.hashing import sha256_hex
@@ -98,10 +105,10 @@ class Depot:
         """Publish all that is new; the number of the manifest."""
         publisher = Publisher(self.store(Role.COMPACTOR, before=before), DOMAIN)
         head = await publisher.chain.head()
-        parent = parent_of(head)
+        parent = manifest_at(head)
         old = Watermark() if parent is None else parent.watermark
         segments, mark = await read_on(publisher.store, old)
-        attempt = attempt_ulid(self.calm.runtime, mark_of(parent))
+        attempt = new_attempt_ulid(self.calm.runtime, orphan_mark(parent))
         files = [
             (table.name, *new_file(table, rows, f"000{len(segments):09d}-{attempt}"))
             for table, rows in rows_of(segments)
@@ -109,7 +116,7 @@ class Depot:
         tail = {} if parent is None else dict(parent.tail)
         for name, ref, _ in files:
             tail[name] = (*tail.get(name, ()), ref)
-        change = Change(
+        change = ManifestChange(
             kind=CommitKind.FOLD,
             commit_ulid=new_ulid(self.calm.runtime),
             tail=tail,
@@ -131,9 +138,9 @@ class Depot:
         """Publish the tail as a base: one file a bucket, and quarantine in one piece."""
         publisher = Publisher(self.store(Role.COMPACTOR), DOMAIN)
         head = await publisher.chain.head()
-        parent = parent_of(head)
+        parent = manifest_at(head)
         assert parent is not None
-        attempt = attempt_ulid(self.calm.runtime, mark_of(parent))
+        attempt = new_attempt_ulid(self.calm.runtime, orphan_mark(parent))
         rows = await all_rows(publisher.store, parent)
         files: list[NewFile] = []
         buckets: dict[str, FileRef] = {}
@@ -149,7 +156,7 @@ class Depot:
             ref, body = new_file(QUARANTINE, rows[QUARANTINE.name], f"000{0:09d}-{attempt}")
             whole = {QUARANTINE.name: ref}
             files.append((ref, body))
-        change = Change(
+        change = ManifestChange(
             kind=CommitKind.MERGE,
             commit_ulid=new_ulid(self.calm.runtime),
             tail={},
@@ -172,8 +179,8 @@ class Depot:
             return
         raise AssertionError("it lives")
 
-    def compactor(self) -> Compactor:
-        return Compactor(self.store(Role.COMPACTOR))
+    def compactor(self) -> CatalogCompactor:
+        return CatalogCompactor(self.store(Role.COMPACTOR))
 
     async def collect(
         self,
@@ -182,7 +189,7 @@ class Depot:
         before: Step = nothing,
         compactor: CompactorPort | None = None,
         alone: bool = False,
-    ) -> Collection:
+    ) -> GcReport:
         return await collect_garbage(
             self.store(Role.JANITOR, before=before),
             None if alone else compactor or self.compactor(),
@@ -191,7 +198,7 @@ class Depot:
             dry_run=dry_run,
         )
 
-    async def verify(self, role: Role = Role.JANITOR) -> Report:
+    async def verify(self, role: Role = Role.JANITOR) -> VerificationReport:
         return await verify(self.store(role), DOMAIN, everything=True)
 
     async def manifests(self) -> dict[int, Manifest]:
@@ -266,7 +273,9 @@ def table_of(table: StateTable, rows: list[dict[str, object]]) -> pa.Table:
 
 def new_file(table: StateTable, rows: pa.Table, name: str) -> tuple[FileRef, bytes]:
     order = [(each, "ascending") for each in dict.fromkeys((*table.sort, *table.key))]
-    return encode(table, conform(table, rows).sort_by(order), file_path(DOMAIN, table, name))
+    return encode_state_file(
+        table, conform(table, rows).sort_by(order), file_path(DOMAIN, table, name)
+    )
 
 
 async def all_rows(store: Store, manifest: Manifest) -> dict[str, pa.Table]:

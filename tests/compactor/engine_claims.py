@@ -9,7 +9,14 @@ import pytest
 from msgspec.structs import replace
 
 from arco.catalog.state_file import read_rows
-from arco.compactor.engine import Engine, Merged, MergeJob, MergePart, NewRef, SegmentRef
+from arco.compactor.engine import (
+    CompactionEngine,
+    MergeJob,
+    MergePart,
+    MergeResult,
+    NewStateFile,
+    SegmentRef,
+)
 from arco.core.errors import Corrupt, Invalid
 from arco.core.ids import new_ulid
 from arco.events.registry import DOMAINS
@@ -38,20 +45,20 @@ class Floor:
 
     writer: Store
     store: Store
-    engine: Engine
+    engine: CompactionEngine
 
     async def segments(self, seed: int, lines: int, each: int, domain: str = DOMAIN) -> Segments:
         told = random_lines(Random(seed), domain, lines)
         return await write_segments(self.writer, domain, told, each=each)
 
-    async def fold(self, segments: Segments, domain: str = DOMAIN) -> tuple[NewRef, ...]:
+    async def fold(self, segments: Segments, domain: str = DOMAIN) -> tuple[NewStateFile, ...]:
         return (await self.engine.fold(fold_job(self.store, domain, segments))).files
 
-    async def merge(self, parts: tuple[MergePart, ...], **more: Any) -> Merged:
+    async def merge(self, parts: tuple[MergePart, ...], **more: Any) -> MergeResult:
         job = {"attempt": new_ulid(self.store.runtime), "retained_from": {}} | more
         return await self.engine.merge(MergeJob(domain=DOMAIN, parts=parts, **job))
 
-    async def rows(self, *files: NewRef, domain: str = DOMAIN) -> Rows:
+    async def rows(self, *files: NewStateFile, domain: str = DOMAIN) -> Rows:
         return await rows_in(self.store, domain, files)
 
 
@@ -193,4 +200,4 @@ async def test_a_part_without_buckets_is_refused(floor: Floor) -> None:
 
 
 async def test_a_merge_of_nothing_makes_nothing(floor: Floor) -> None:
-    assert await floor.merge(()) == Merged(files=())
+    assert await floor.merge(()) == MergeResult(files=())

@@ -13,9 +13,9 @@ import pyarrow as pa
 from arco.catalog.manifest import Commit, Manifest, read_commit, read_index, read_manifest
 from arco.catalog.state_file import read_rows
 from arco.compactor.domain_compactor import DomainCompactor
-from arco.compactor.engine import Engine, Folded, FoldJob, Merged, MergeJob
+from arco.compactor.engine import CompactionEngine, FoldJob, FoldResult, MergeJob, MergeResult
 from arco.compactor.publisher import Publisher
-from arco.compactor.tail_merge import Policy
+from arco.compactor.tail_merge import TailPolicy
 from arco.core.clock import utc
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
@@ -29,7 +29,7 @@ from arco.storage.backend import Backend
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.clocks import HandClock
-from tests.compactor.in_process_engine import InProcess
+from tests.compactor.in_process_engine import InProcessEngine
 from tests.compactor.objects import Objects
 from tests.stores import HASTY, open_bench
 
@@ -57,18 +57,18 @@ class Plant:
 
     def compactor(
         self,
-        engine: Engine | None = None,
+        engine: CompactionEngine | None = None,
         *,
         backend: Backend | None = None,
         retention: dict[str, timedelta] | None = None,
         most_segments: int = 8_192,
-        policy: Policy | None = None,
+        policy: TailPolicy | None = None,
     ) -> DomainCompactor:
         store = self.store(backend=backend)
         return DomainCompactor(
             store,
             DOMAIN,
-            engine or InProcess(store),
+            engine or InProcessEngine(store),
             retention=retention or {},
             most_segments=most_segments,
             policy=policy,
@@ -140,19 +140,19 @@ class Stamped:
 class Slow:
     """An engine that remembers its jobs, and lets something happen before it answers, once."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: CompactionEngine) -> None:
         self._engine = engine
         self.jobs: list[FoldJob] = []
         self.merges: list[MergeJob] = []
         self.meanwhile: Callable[[], Coroutine[Any, Any, None]] | None = None
 
-    async def fold(self, job: FoldJob) -> Folded:
+    async def fold(self, job: FoldJob) -> FoldResult:
         self.jobs.append(job)
         folded = await self._engine.fold(job)
         await self._pause()
         return folded
 
-    async def merge(self, job: MergeJob) -> Merged:
+    async def merge(self, job: MergeJob) -> MergeResult:
         self.merges.append(job)
         merged = await self._engine.merge(job)
         await self._pause()

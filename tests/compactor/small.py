@@ -3,9 +3,9 @@
 import re
 
 from arco.catalog.ddl import AddColumns, DropTable
-from arco.compactor.kept_manifests import mark_at
+from arco.compactor.kept_manifests import orphan_mark_at
 from arco.compactor.verification import Anchor, verify
-from arco.compactor.verification_report import Report
+from arco.compactor.verification_report import VerificationReport
 from arco.core.hashing import sha256_hex
 from arco.fold.tier1 import DOMAIN
 from arco.storage.link import checksummed
@@ -37,7 +37,7 @@ async def _build() -> dict[str, bytes]:
     await workshop.schema("u")
     await workshop.do(AddColumns(target=t("b"), columns=(spec("z date"),)))
     await workshop.compactor.merge()
-    await workshop.compactor.mark_orphans(mark_at(workshop.clock.now_ms()))
+    await workshop.compactor.mark_orphans(orphan_mark_at(workshop.clock.now_ms()))
     await workshop.table("c", "x int")
     await workshop.table("d", "x int")
     await workshop.do(DropTable(target=t("c")))
@@ -60,7 +60,7 @@ async def check(
     everything: bool = True,
     role: Role = Role.JANITOR,
     expect: Anchor | None = None,
-) -> Report:
+) -> VerificationReport:
     return await verify(workshop.store(role), DOMAIN, everything=everything, expect=expect)
 
 

@@ -1,7 +1,12 @@
 """Anti-entropy: what was lost beside the known keys is found and named; what is safe is repaired."""
 
 from arco.catalog.manifest import manifests_of
-from arco.compactor.inspection import Inspection, Trouble, TroubleKind, inspect
+from arco.compactor.inspection import (
+    Inspection,
+    InspectionProblem,
+    InspectionProblemKind,
+    inspect_domain,
+)
 from arco.core import json
 from arco.ledger.segment import find_segment, segment_key
 from arco.ledger.slot import slots_of
@@ -15,10 +20,10 @@ LIFE_HOURS = LIFE_MS / HOUR_MS
 
 
 async def look(depot: Depot, *, repair: bool = True) -> Inspection:
-    return await inspect(depot.store(Role.JANITOR), DOMAIN, repair=repair)
+    return await inspect_domain(depot.store(Role.JANITOR), DOMAIN, repair=repair)
 
 
-async def one(depot: Depot) -> Trouble:
+async def one(depot: Depot) -> InspectionProblem:
     """The one thing that is wrong."""
     [trouble] = (await look(depot)).troubles
     assert trouble.next_step
@@ -64,7 +69,7 @@ def test_a_segment_that_is_lost_below_a_later_one_is_named() -> None:
         stream = await busy(depot)
         await depot.remove(segment_key(DOMAIN, stream, 2))
         trouble = await one(depot)
-        assert trouble.kind is TroubleKind.SEGMENT
+        assert trouble.kind is InspectionProblemKind.SEGMENT
         assert trouble.path == segment_key(DOMAIN, stream, 2)
         assert "lost" in trouble.explanation
 
@@ -96,13 +101,13 @@ def test_a_watermark_ahead_of_what_exists_is_told() -> None:
         await depot.remove(segment_key(DOMAIN, stream, 1))  # the last: nothing is above it
         trouble = await one(depot)
         assert (trouble.kind, trouble.path) == (
-            TroubleKind.SEGMENT,
+            InspectionProblemKind.SEGMENT,
             segment_key(DOMAIN, stream, 1),
         )
         await depot.remove("sequence/executions/head.json")
         await depot.remove(f"sequence/{DOMAIN}/{0:012d}.json")
         kinds = {each.kind for each in (await look(depot)).troubles}
-        assert TroubleKind.WATERMARK in kinds
+        assert InspectionProblemKind.WATERMARK in kinds
 
     in_depot(story)
 
@@ -114,7 +119,10 @@ def test_a_stream_that_no_slot_names_is_told_and_one_whose_slot_was_collected_is
         await depot.remove(f"sequence/{DOMAIN}/{0:012d}.json")
         await depot.remove(f"sequence/{DOMAIN}/head.json")
         trouble = await one(depot)
-        assert (trouble.kind, trouble.path) == (TroubleKind.STREAM, f"ledger/{DOMAIN}/{stray}/")
+        assert (trouble.kind, trouble.path) == (
+            InspectionProblemKind.STREAM,
+            f"ledger/{DOMAIN}/{stray}/",
+        )
 
     in_depot(story)
 
@@ -125,7 +133,7 @@ def test_a_stream_that_no_slot_names_is_told_and_one_whose_slot_was_collected_is
         for name in (f"{0:012d}.json", "head.json"):
             await depot.remove(f"sequence/{DOMAIN}/{name}")
         # No slot was ever collected, so its seal says nothing.
-        assert (await one(depot)).kind is TroubleKind.STREAM
+        assert (await one(depot)).kind is InspectionProblemKind.STREAM
 
     in_depot(sealed)
 
@@ -177,7 +185,7 @@ def test_a_closed_stream_that_has_lost_its_seal_is_told() -> None:
         assert (await look(depot)).ok
         await depot.remove(segment_key(DOMAIN, stream, 2))
         trouble = await one(depot)
-        assert trouble.kind is TroubleKind.SEAL
+        assert trouble.kind is InspectionProblemKind.SEAL
 
     in_depot(story)
 
@@ -201,7 +209,7 @@ def test_a_hint_above_the_head_is_told_and_one_far_behind_is_written_anew() -> N
         above = Hint(format=1, number=71, floor_index=-1, floor=0)
         await depot.overwrite(path, json.encode(above))
         trouble = await one(depot)
-        assert trouble.kind is TroubleKind.CHAIN
+        assert trouble.kind is InspectionProblemKind.CHAIN
         assert "71" in trouble.explanation
 
     in_depot(story)
@@ -213,7 +221,7 @@ def test_a_missing_manifest_is_told_and_nothing_that_rests_on_it() -> None:
         await depot.remove(f"manifests/{DOMAIN}/{1:020d}.json")
         trouble = await one(depot)
         assert (trouble.kind, trouble.path) == (
-            TroubleKind.CHAIN,
+            InspectionProblemKind.CHAIN,
             f"manifests/{DOMAIN}/{1:020d}.json",
         )
 
@@ -235,7 +243,7 @@ def test_files_that_nobody_names_are_counted_once_they_are_old_and_lost_ones_are
         lost = manifests[0].tail["executions"][0].path
         await depot.remove(lost)
         trouble = await one(depot)
-        assert (trouble.kind, trouble.path) == (TroubleKind.FILE, lost)
+        assert (trouble.kind, trouble.path) == (InspectionProblemKind.FILE, lost)
 
     in_depot(story)
 
@@ -250,7 +258,7 @@ def test_events_that_wait_for_too_long_are_told_but_not_a_seal() -> None:
         stream = await depot.tell()
         await depot.pass_hours(1)
         trouble = await one(depot)
-        assert trouble.kind is TroubleKind.LAG
+        assert trouble.kind is InspectionProblemKind.LAG
         assert trouble.path == segment_key(DOMAIN, stream, 0)
         await depot.fold()
         assert (await look(depot)).ok
@@ -274,7 +282,7 @@ def test_what_is_collected_while_it_looks_is_not_missed() -> None:
                 await depot.collect()
 
         store = depot.store(Role.JANITOR, before=collect)
-        found = await inspect(store, DOMAIN)
+        found = await inspect_domain(store, DOMAIN)
         assert collected
         assert await manifests_of(store, DOMAIN).floor() > 0
         assert found.ok, found.troubles
@@ -287,7 +295,7 @@ def test_the_catalog_is_looked_at_too() -> None:
         await yard.create()
         await yard.leave_orphans()
         await yard.pass_hours(7)
-        found = await inspect(yard.store(Role.JANITOR), "catalog")
+        found = await inspect_domain(yard.store(Role.JANITOR), "catalog")
         assert found.ok, found.troubles
         assert found.orphans.objects > 0
         assert len(found.sealed) == 2

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import msgspec
 
-from arco.compactor.backlog import is_behind
-from arco.compactor.event_compactor import Tier2
+from arco.compactor.backlog import has_backlog
+from arco.compactor.event_compactor import EventCompactor
 from arco.core import json
 from arco.core.clock import utc
 from arco.core.ids import new_ulid
@@ -17,7 +17,7 @@ from arco.ledger.writer import Writer
 from arco.storage.local import LocalBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
-from tests.compactor.in_process_engine import InProcess
+from tests.compactor.in_process_engine import InProcessEngine
 
 DOMAIN = "executions"
 
@@ -42,32 +42,32 @@ def started(runtime: Runtime) -> Envelope:
 
 async def compact(root: Path, runtime: Runtime) -> None:
     store = store_of(root, runtime, Role.COMPACTOR)
-    await Tier2(store, InProcess(store)).once()
+    await EventCompactor(store, InProcessEngine(store)).once()
 
 
 async def test_events_that_nobody_has_folded_count_and_seals_alone_do_not(
     tmp_path: Path, runtime: Runtime
 ) -> None:
     store = store_of(tmp_path, runtime, Role.API)
-    assert not await is_behind(store, DOMAIN, {})
+    assert not await has_backlog(store, DOMAIN, {})
     writer = Writer(store, DOMAIN)
     await writer.append([started(runtime)])
-    assert await is_behind(store, DOMAIN, {})
-    assert not await is_behind(store, "lineage", {})
+    assert await has_backlog(store, DOMAIN, {})
+    assert not await has_backlog(store, "lineage", {})
     await compact(tmp_path, runtime)
-    assert not await is_behind(store, DOMAIN, {})
+    assert not await has_backlog(store, DOMAIN, {})
     await writer.append([started(runtime)])
-    assert await is_behind(store, DOMAIN, {})
+    assert await has_backlog(store, DOMAIN, {})
     await compact(tmp_path, runtime)
     await writer.close()  # which seals the stream
-    assert not await is_behind(store, DOMAIN, {})
+    assert not await has_backlog(store, DOMAIN, {})
 
 
 async def test_rows_that_are_kept_for_too_long_count_too(tmp_path: Path, runtime: Runtime) -> None:
     store = store_of(tmp_path, runtime, Role.API)
     keep = {"executions": timedelta(days=30)}
-    assert not await is_behind(store, DOMAIN, keep)  # nothing is kept yet
+    assert not await has_backlog(store, DOMAIN, keep)  # nothing is kept yet
     await Writer(store, DOMAIN).append([started(runtime)])
     await compact(tmp_path, runtime)
-    assert await is_behind(store, DOMAIN, keep)
-    assert not await is_behind(store, DOMAIN, {"lineage_edges": timedelta(days=30)})
+    assert await has_backlog(store, DOMAIN, keep)
+    assert not await has_backlog(store, DOMAIN, {"lineage_edges": timedelta(days=30)})

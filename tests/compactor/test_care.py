@@ -1,17 +1,17 @@
-"""Collection, verification, inspection and rebuild of what the compactor publishes: they agree (P20)."""
+"""GcReport, verification, inspection and rebuild of what the compactor publishes: they agree (P20)."""
 
 from datetime import timedelta
 
 from arco.catalog.manifest import Manifest
-from arco.compactor.catalog_compactor import Compactor
-from arco.compactor.garbage_collection import Collection, collect_garbage
-from arco.compactor.inspection import inspect
-from arco.compactor.publisher import Publisher, parent_of
+from arco.compactor.catalog_compactor import CatalogCompactor
+from arco.compactor.garbage_collection import GcReport, collect_garbage
+from arco.compactor.inspection import inspect_domain
+from arco.compactor.publisher import Publisher, manifest_at
 from arco.compactor.rebuild import rebuild
 from arco.compactor.verification import verify
 from arco.core.clock import utc
 from arco.storage.roles import Role
-from tests.compactor.in_process_engine import InProcess
+from tests.compactor.in_process_engine import InProcessEngine
 from tests.compactor.objects import Objects
 from tests.compactor.plant import DOMAIN, Rows, open_plant, state_of
 
@@ -48,10 +48,10 @@ class Site:
         await self.compactor.cycle(everything=True)
         await self.compactor.close()
 
-    async def collect(self) -> Collection:
+    async def collect(self) -> GcReport:
         return await collect_garbage(
             self.plant.store(Role.JANITOR),
-            Compactor(self.plant.store()),
+            CatalogCompactor(self.plant.store()),
             domain=DOMAIN,
             retention_ms=RETENTION_MS,
         )
@@ -59,11 +59,11 @@ class Site:
     async def assert_well(self) -> None:
         report = await verify(self.plant.store(Role.JANITOR), DOMAIN, everything=True)
         assert report.ok, report.problem
-        found = await inspect(self.plant.store(Role.JANITOR), DOMAIN)
+        found = await inspect_domain(self.plant.store(Role.JANITOR), DOMAIN)
         assert found.ok, found.troubles
 
     async def head(self) -> Manifest:
-        head = parent_of(await Publisher(self.plant.store(), DOMAIN).chain.head())
+        head = manifest_at(await Publisher(self.plant.store(), DOMAIN).chain.head())
         assert head is not None
         return head
 
@@ -84,7 +84,7 @@ async def test_a_rebuild_after_a_collection_gives_the_same_rows() -> None:
     await site.assert_well()
     assert await site.rows() == before
     store = site.plant.store()
-    rebuilt = await rebuild(store, DOMAIN, InProcess(store))
+    rebuilt = await rebuild(store, DOMAIN, InProcessEngine(store))
     assert rebuilt.start == gone.floor  # the oldest kept: all that was folded since is there
     assert rebuilt.counts.segments > 0
     assert await site.rows() == before
@@ -102,7 +102,7 @@ async def test_rows_that_are_not_retained_stay_away_whatever_is_collected_or_reb
     for _ in range(2):
         await site.collect()
         store = site.plant.store()
-        await rebuild(store, DOMAIN, InProcess(store))
+        await rebuild(store, DOMAIN, InProcessEngine(store))
         assert [row["execution_id"] for row in (await site.rows())["executions"]] == kept
         assert (await site.head()).retained_from["executions"] == bound
         await site.assert_well()

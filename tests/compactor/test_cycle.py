@@ -11,7 +11,14 @@ from arco.catalog.manifest import CommitKind
 from arco.compactor.backlog import LINGER_MS
 from arco.compactor.catalog_compactor import mark_orphans
 from arco.compactor.domain_compactor import DomainCompactor
-from arco.compactor.engine import Engine, Folded, FoldJob, JobTooLarge, Merged, MergeJob
+from arco.compactor.engine import (
+    CompactionEngine,
+    FoldJob,
+    FoldResult,
+    JobTooLarge,
+    MergeJob,
+    MergeResult,
+)
 from arco.compactor.publisher import Publisher
 from arco.core.errors import Corrupt, Unavailable, Unknown
 from arco.core.ids import new_ulid
@@ -22,7 +29,7 @@ from arco.ledger.watermark import Watermark
 from arco.ledger.writer import Writer
 from arco.storage.observed import ObservedBackend
 from arco.storage.roles import Role
-from tests.compactor.in_process_engine import InProcess
+from tests.compactor.in_process_engine import InProcessEngine
 from tests.compactor.plant import DOMAIN, Plant, Slow, open_plant, tell_all
 from tests.ledger.events import note
 from tests.ledger.simulated import Calm, simulate
@@ -222,11 +229,11 @@ async def test_a_seal_that_was_found_and_not_published_is_found_again() -> None:
 class Uneven(Slow):
     """An engine that takes now longer, now shorter."""
 
-    def __init__(self, engine: Engine, rng: random.Random) -> None:
+    def __init__(self, engine: CompactionEngine, rng: random.Random) -> None:
         super().__init__(engine)
         self._rng = rng
 
-    async def fold(self, job: FoldJob) -> Folded:
+    async def fold(self, job: FoldJob) -> FoldResult:
         await asyncio.sleep(self._rng.random() / 200)
         return await super().fold(job)
 
@@ -235,7 +242,7 @@ class Uneven(Slow):
 async def test_two_compactors_at_once_publish_every_event_exactly_once(seed: int) -> None:
     plant, rng = open_plant(), random.Random(seed)
     writers = [plant.writer() for _ in range(3)]
-    engines = [Uneven(InProcess(plant.store()), rng) for _ in range(2)]
+    engines = [Uneven(InProcessEngine(plant.store()), rng) for _ in range(2)]
     both = [plant.compactor(engine, most_segments=4) for engine in engines]
     telling = asyncio.ensure_future(tell_all(plant, writers, 20))
 
@@ -258,7 +265,7 @@ async def test_who_is_overtaken_by_another_fold_begins_again_from_its_watermark(
     plant = open_plant()
     writer = plant.writer()
     await plant.tell(writer, "a")
-    slow = Slow(InProcess(plant.store()))
+    slow = Slow(InProcessEngine(plant.store()))
     compactor = plant.compactor(slow)
 
     async def meanwhile() -> None:
@@ -276,7 +283,7 @@ async def test_who_is_overtaken_by_another_fold_begins_again_from_its_watermark(
 async def test_a_compactor_that_finds_the_work_done_gives_its_engine_nothing() -> None:
     plant = open_plant()
     writer = plant.writer()
-    watched = Slow(InProcess(plant.store()))
+    watched = Slow(InProcessEngine(plant.store()))
     late = plant.compactor(watched)
     assert await late.cycle() is None
     await plant.tell(writer, "a")
@@ -291,7 +298,7 @@ async def test_a_cycle_is_published_over_a_mark_and_a_merge_that_came_meanwhile(
     for n in range(16):
         await plant.tell(writer, f"old{n}")
         await plant.compactor().cycle()
-    watched = Slow(InProcess(plant.store()))
+    watched = Slow(InProcessEngine(plant.store()))
     compactor = plant.compactor(watched)
     await plant.tell(writer, "new")
 
@@ -316,7 +323,7 @@ async def test_a_cycle_whose_files_may_have_been_collected_is_done_again() -> No
     await plant.tell(writer, "a")
     await plant.compactor().cycle()
     await plant.tell(writer, "b")
-    watched = Slow(InProcess(plant.store()))
+    watched = Slow(InProcessEngine(plant.store()))
 
     async def meanwhile() -> None:
         plant.clock.pass_ms(1)
@@ -391,13 +398,13 @@ async def test_a_compactor_that_dies_at_any_request_loses_and_doubles_nothing(
 class Failing:
     """An engine that fails so many times, before or after it has made its files."""
 
-    def __init__(self, engine: Engine, times: int, *, after: bool = False) -> None:
+    def __init__(self, engine: CompactionEngine, times: int, *, after: bool = False) -> None:
         self._engine = engine
         self._times = times
         self._after = after
         self.sizes: list[int] = []
 
-    async def fold(self, job: FoldJob) -> Folded:
+    async def fold(self, job: FoldJob) -> FoldResult:
         self.sizes.append(len(job.segments))
         if self._after or self._times <= 0:
             folded = await self._engine.fold(job)
@@ -406,7 +413,7 @@ class Failing:
             raise Unavailable("the engine is gone")
         return folded
 
-    async def merge(self, job: MergeJob) -> Merged:
+    async def merge(self, job: MergeJob) -> MergeResult:
         raise AssertionError("nothing is to be merged here")
 
 
@@ -416,7 +423,7 @@ async def test_an_engine_that_fails_leaves_nothing_published_and_everything_to_b
 ) -> None:
     plant = open_plant()
     await tell_all(plant, [plant.writer(), plant.writer()], 8)
-    failing = Failing(InProcess(plant.store()), 2, after=after)
+    failing = Failing(InProcessEngine(plant.store()), 2, after=after)
     compactor = plant.compactor(failing, most_segments=16)
     for _ in range(2):
         with pytest.raises(Unavailable):
@@ -432,17 +439,17 @@ async def test_an_engine_that_fails_leaves_nothing_published_and_everything_to_b
 class Bounded:
     """An engine that takes no more than three segments at once, if it may say so."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: CompactionEngine) -> None:
         self._engine = engine
         self.sizes: list[int] = []
 
-    async def fold(self, job: FoldJob) -> Folded:
+    async def fold(self, job: FoldJob) -> FoldResult:
         if job.divisible and len(job.segments) > 3:
             raise JobTooLarge(3)
         self.sizes.append(len(job.segments))
         return await self._engine.fold(job)
 
-    async def merge(self, job: MergeJob) -> Merged:
+    async def merge(self, job: MergeJob) -> MergeResult:
         raise AssertionError("nothing is to be merged here")
 
 
@@ -450,7 +457,7 @@ class Bounded:
 async def test_what_is_too_much_for_one_publication_is_published_in_several(writers: int) -> None:
     plant = open_plant()
     await tell_all(plant, [plant.writer() for _ in range(writers)], 8)
-    bounded = Bounded(InProcess(plant.store()))
+    bounded = Bounded(InProcessEngine(plant.store()))
     compactor = plant.compactor(bounded)
     while await compactor.cycle(everything=True) is not None:
         pass
@@ -462,7 +469,7 @@ async def test_what_is_too_much_for_one_publication_is_published_in_several(writ
 async def test_a_cycle_that_is_cancelled_is_done_by_the_next() -> None:
     plant = open_plant()
     await plant.tell(plant.writer(), "a")
-    watched = Slow(InProcess(plant.store()))
+    watched = Slow(InProcessEngine(plant.store()))
     compactor = plant.compactor(watched)
 
     async def for_ever() -> None:
@@ -545,7 +552,7 @@ async def test_a_ring_brings_an_event_at_once() -> None:
     plant = open_plant()
     bell = Bell(plant.runtime.tasks)
     store = plant.store()
-    cycles = DomainCompactor(store, DOMAIN, InProcess(store), bell=bell).follow()
+    cycles = DomainCompactor(store, DOMAIN, InProcessEngine(store), bell=bell).follow()
     writer = Writer(plant.store(Role.API), DOMAIN, bell=bell)
     for n in range(4):
         coming = asyncio.ensure_future(anext(cycles))
@@ -561,7 +568,7 @@ def test_an_idle_domain_costs_at_most_60_requests_an_hour() -> None:
             await Writer(calm.store(), DOMAIN).append([note(calm.runtime)])
         store = calm.store(Role.COMPACTOR)
         compactor = DomainCompactor(
-            store, DOMAIN, InProcess(store), retention={"executions": 3 * DAY}
+            store, DOMAIN, InProcessEngine(store), retention={"executions": 3 * DAY}
         )
 
         async def follow() -> None:

@@ -8,18 +8,18 @@ from msgspec.structs import replace
 
 from arco.compactor.engine import (
     EngineCrashed,
-    Folded,
     FoldJob,
-    Merged,
+    FoldResult,
     MergeJob,
+    MergeResult,
     SegmentRef,
-    fold_dividing,
+    fold_isolating_crashes,
 )
 from arco.core.errors import Unavailable
 from arco.core.runtime import Runtime
 from arco.storage.roles import Role
 from tests.compactor.histories import expected, fold_job, random_lines, rows_in, write_segments
-from tests.compactor.in_process_engine import InProcess
+from tests.compactor.in_process_engine import InProcessEngine
 from tests.stores import Bench, open_bench
 
 DOMAIN = "executions"
@@ -29,12 +29,12 @@ DOMAIN = "executions"
 class Fragile:
     """An engine that crashes whenever it has to fold one of these segments, so many times."""
 
-    engine: InProcess
+    engine: InProcessEngine
     bad: set[SegmentRef]
     crashes_left: int = 1_000
     jobs: list[FoldJob] = field(default_factory=list)
 
-    async def fold(self, job: FoldJob) -> Folded:
+    async def fold(self, job: FoldJob) -> FoldResult:
         self.jobs.append(job)
         is_bad = job.quarantine_reason is None and not self.bad.isdisjoint(job.segments)
         if is_bad and self.crashes_left:
@@ -42,7 +42,7 @@ class Fragile:
             raise EngineCrashed("out of memory")
         return await self.engine.fold(job)
 
-    async def merge(self, job: MergeJob) -> Merged:
+    async def merge(self, job: MergeJob) -> MergeResult:
         return await self.engine.merge(job)
 
 
@@ -57,8 +57,8 @@ async def test_the_segment_that_crashes_the_engine_is_found_and_quarantined_with
     lines = random_lines(Random(1), DOMAIN, 200)
     segments = await write_segments(stores.store(Role.API), DOMAIN, lines, each=10)
     store, bad = stores.store(Role.COMPACTOR), list(segments)[7]
-    engine, crashes = Fragile(InProcess(store), {bad}), list[Exception]()
-    folded = await fold_dividing(engine, fold_job(store, DOMAIN, segments), crashes.append)
+    engine, crashes = Fragile(InProcessEngine(store), {bad}), list[Exception]()
+    folded = await fold_isolating_crashes(engine, fold_job(store, DOMAIN, segments), crashes.append)
     assert folded.counts.events == 200
     assert folded.counts.segments == len(segments)
     rows = await rows_in(store, DOMAIN, folded.files)
@@ -81,8 +81,8 @@ async def test_a_crash_that_does_not_come_again_costs_nobody_anything(stores: Be
     lines = random_lines(Random(2), DOMAIN, 50)
     segments = await write_segments(stores.store(Role.API), DOMAIN, lines, each=50)
     store = stores.store(Role.COMPACTOR)
-    engine = Fragile(InProcess(store), set(segments), crashes_left=2)
-    folded = await fold_dividing(engine, fold_job(store, DOMAIN, segments))
+    engine = Fragile(InProcessEngine(store), set(segments), crashes_left=2)
+    folded = await fold_isolating_crashes(engine, fold_job(store, DOMAIN, segments))
     assert await rows_in(store, DOMAIN, folded.files) == expected(DOMAIN, segments)
 
 
@@ -94,5 +94,5 @@ async def test_any_other_failure_is_raised_at_once_and_nothing_is_quarantined(
     store = stores.store(Role.COMPACTOR)
     job = replace(fold_job(store, DOMAIN, segments), segments=(SegmentRef("0" * 26, 0),))
     with pytest.raises(Exception, match="missing") as caught:
-        await fold_dividing(InProcess(store), job)
+        await fold_isolating_crashes(InProcessEngine(store), job)
     assert not isinstance(caught.value, Unavailable)

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from arco.catalog.manifest import Counts
-from arco.compactor.engine import add
-from arco.compactor.fold_segments import Gathered, SegmentReader, gather
-from arco.compactor.shards import Blob, by_bucket, by_shard, pack, unpack
+from arco.compactor.engine import add_counts
+from arco.compactor.fold_segments import PartialFold, SegmentReader, fold_partially
+from arco.compactor.shards import Blob, pack_rows, split_by_bucket, split_by_shard, unpack_rows
 from arco.core.clock import utc
 from arco.core.errors import Unavailable
 from arco.core.runtime import Runtime
@@ -18,7 +18,7 @@ from arco.fold.tier2 import SCHEDULES, TASKS, TIER2
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.compactor.histories import expected, fold_job, random_lines, rows_in, write_segments
-from tests.compactor.in_process_engine import finish
+from tests.compactor.in_process_engine import write_files
 from tests.events.stored_lines import read
 from tests.storage.interposed import Interposed
 from tests.stores import HASTY, Bench, open_bench
@@ -44,7 +44,7 @@ def ordered(table: StateTable, rows: pa.Table) -> list[dict[str, object]]:
 @pytest.mark.parametrize("table", [TASKS, SCHEDULES])
 def test_shards_split_the_rows_by_bucket_and_lose_none(table: StateTable, shards: int) -> None:
     rows = some_rows(table)
-    split = dict(by_shard(table, rows, shards))
+    split = dict(split_by_shard(table, rows, shards))
     assert ordered(table, pa.concat_tables(split.values())) == rows.to_pylist()
     count = 1 if table.bucket is None else table.bucket.count
     for shard, part in split.items():
@@ -54,23 +54,23 @@ def test_shards_split_the_rows_by_bucket_and_lose_none(table: StateTable, shards
 
 def test_rows_of_a_bucket_keep_their_order() -> None:
     rows = some_rows(TASKS)
-    for bucket, part in by_bucket(TASKS, rows):
+    for bucket, part in split_by_bucket(TASKS, rows):
         kept = [row for row in rows.to_pylist() if TASKS.bucket_of(row["execution_id"]) == bucket]
         assert part.to_pylist() == kept
 
 
 def test_blobs_give_the_rows_back_whatever_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = some_rows(TASKS)
-    whole = list(pack(TASKS, rows, 1))
+    whole = list(pack_rows(TASKS, rows, 1))
     assert len(whole) == 1
     monkeypatch.setattr("arco.compactor.shards._BLOB_BYTES", rows.nbytes // 5)
-    several = list(pack(TASKS, rows, 1))
+    several = list(pack_rows(TASKS, rows, 1))
     assert len(several) >= 5
-    assert unpack(TASKS, [blob.data for blob in several]).to_pylist() == rows.to_pylist()
+    assert unpack_rows(TASKS, [blob.data for blob in several]).to_pylist() == rows.to_pylist()
 
 
 def test_no_blobs_are_no_rows() -> None:
-    assert unpack(TASKS, []).num_rows == 0
+    assert unpack_rows(TASKS, []).num_rows == 0
 
 
 async def test_a_reader_gives_every_segment_once_in_chunks(
@@ -108,17 +108,17 @@ async def test_what_is_gathered_by_many_chunks_is_finished_to_the_same_rows(
     segments = await write_segments(stores.store(Role.API), DOMAIN, lines, each=5)
     store = stores.store(Role.COMPACTOR)
     job = fold_job(store, DOMAIN, segments)
-    gathered = [each async for each in gather(store, job, job.segments, 4)]
+    gathered = [each async for each in fold_partially(store, job, job.segments, 4)]
     blobs = [blob for each in gathered for blob in each.blobs]
     names = {(blob.table, blob.shard) for blob in blobs}
     assert len(blobs) > len(names)
-    files = await finish(store, job, blobs)
+    files = await write_files(store, job, blobs)
     assert len(files) == len(names)
     assert await rows_in(store, DOMAIN, files) == expected(DOMAIN, segments)
     assert _events(gathered) == 300
 
 
-def _events(gathered: list[Gathered]) -> int:
+def _events(gathered: list[PartialFold]) -> int:
     return sum(each.counts.events for each in gathered)
 
 
@@ -132,18 +132,18 @@ async def test_one_segment_of_many_rows_is_folded_block_by_block_into_several_fi
     segments = await write_segments(stores.store(Role.API), DOMAIN, lines, each=300)
     store = stores.store(Role.COMPACTOR)
     job = fold_job(store, DOMAIN, segments)
-    gathered = [each async for each in gather(store, job, job.segments, 1)]
+    gathered = [each async for each in fold_partially(store, job, job.segments, 1)]
     rows = [sum(_rows(blob) for blob in each.blobs) for each in gathered]
     assert len(rows) > 5
     assert max(rows) < 100
-    files = await finish(store, job, [blob for each in gathered for blob in each.blobs])
+    files = await write_files(store, job, [blob for each in gathered for blob in each.blobs])
     assert len(files) > len({file.table for file in files})
     assert await rows_in(store, DOMAIN, files) == expected(DOMAIN, segments)
     assert _events(gathered) == 300
 
 
 def _rows(blob: Blob) -> int:
-    return int(unpack(TIER2[DOMAIN][blob.table], [blob.data]).num_rows)
+    return int(unpack_rows(TIER2[DOMAIN][blob.table], [blob.data]).num_rows)
 
 
 async def test_a_file_that_may_be_stored_or_not_is_unavailable_and_nothing_has_happened(
@@ -157,9 +157,9 @@ async def test_a_file_that_may_be_stored_or_not_is_unavailable_and_nothing_has_h
     store = Store(
         backend, stores.runtime, scope=stores.store().scope, role=Role.COMPACTOR, retry=HASTY
     )
-    blobs = pack(TASKS, some_rows(TASKS), 1)
+    blobs = pack_rows(TASKS, some_rows(TASKS), 1)
     with pytest.raises(Unavailable, match="could not be stored; retry"):
-        await finish(store, fold_job(store, DOMAIN, ()), blobs)
+        await write_files(store, fold_job(store, DOMAIN, ()), blobs)
 
 
 def test_counts_add_up_and_keep_the_widest_span() -> None:
@@ -173,7 +173,7 @@ def test_counts_add_up_and_keep_the_widest_span() -> None:
         newest_received=utc(2_000),
     )
     two = Counts(segments=2, events=3, bytes=4, oldest_received=utc(500), newest_received=utc(900))
-    assert add(one, two) == Counts(
+    assert add_counts(one, two) == Counts(
         segments=3,
         events=8,
         late=1,
@@ -182,4 +182,4 @@ def test_counts_add_up_and_keep_the_widest_span() -> None:
         oldest_received=utc(500),
         newest_received=utc(2_000),
     )
-    assert add(Counts(), one) == one == add(one, Counts())
+    assert add_counts(Counts(), one) == one == add_counts(one, Counts())

@@ -12,11 +12,11 @@ from arco.catalog.change import change
 from arco.catalog.ddl import CreateSchema, SchemaName
 from arco.catalog.manifest import manifests_of, read_manifest
 from arco.catalog.reader import SnapshotReader
-from arco.compactor.catalog_compactor import Compactor
+from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.compactor.domains import DOMAINS
-from arco.compactor.garbage_collection import Collection, collect_garbage
+from arco.compactor.garbage_collection import GcReport, collect_garbage
 from arco.compactor.janitor import Janitor
-from arco.compactor.kept_manifests import attempt_of, mark_at
+from arco.compactor.kept_manifests import attempt_in_path, orphan_mark_at
 from arco.core.errors import Invalid, Unavailable
 from arco.fold.tier1 import DOMAIN
 from arco.ledger.segment import decode_segment
@@ -93,7 +93,7 @@ def test_a_dry_run_changes_nothing_and_says_what_the_next_run_does() -> None:
     in_yard(story)
 
 
-def told(collection: Collection) -> dict[str, object]:
+def told(collection: GcReport) -> dict[str, object]:
     """What a collection tells, but for the moment at which it was."""
     fields = msgspec.structs.asdict(collection)
     return {name: value for name, value in fields.items() if name not in ("dry_run", "mark")}
@@ -122,7 +122,7 @@ def test_without_a_compactor_what_lies_below_an_earlier_mark_goes() -> None:
         await yard.leave_orphans()
         await yard.pass_hours(3)
         [orphan, *_] = orphans = await unnamed(yard)
-        await yard.compactor.mark_orphans(mark_at(yard.calm.clock.now_ms()))
+        await yard.compactor.mark_orphans(orphan_mark_at(yard.calm.clock.now_ms()))
         done = await yard.collect(with_compactor=False)
         assert done.files.objects == len(orphans)
         assert orphan not in yard.paths()
@@ -177,17 +177,17 @@ def test_what_strangers_have_put_there_stays() -> None:
 
 
 def stalled(
-    yard: Yard, visit: Callable[[], Awaitable[Collection]]
-) -> tuple[Compactor, list[Collection]]:
+    yard: Yard, visit: Callable[[], Awaitable[GcReport]]
+) -> tuple[CatalogCompactor, list[GcReport]]:
     """A compactor that stalls before its first manifest, and the visit that the janitor then pays."""
-    visits: list[Collection] = []
+    visits: list[GcReport] = []
 
     async def stall(verb: str, key: str) -> None:
         if verb == "create" and "/manifests/" in key and not visits:
             await yard.pass_hours(2.5)
             visits.append(await visit())
 
-    return Compactor(yard.store(Role.COMPACTOR, before=stall)), visits
+    return CatalogCompactor(yard.store(Role.COMPACTOR, before=stall)), visits
 
 
 def test_a_merge_that_was_under_way_when_the_mark_was_published_names_nothing_that_goes() -> None:
@@ -229,7 +229,7 @@ def test_a_commit_that_is_under_way_keeps_its_record_and_its_files() -> None:
     in_yard(story)
 
 
-async def commit_through(yard: Yard, compactor: Compactor) -> None:
+async def commit_through(yard: Yard, compactor: CatalogCompactor) -> None:
     committer = yard.committer(compactor)
     with suppress(Unavailable):  # its caller has given up; the commit itself may have landed
         await change(committer, CreateSchema(catalog="default", name="slow"), "user:ann")
@@ -364,7 +364,7 @@ def test_an_empty_workspace_has_no_garbage() -> None:
     async def story(yard: Yard) -> None:
         for key in list(yard.calm.objects.keys()):
             await yard.backend().delete(key)
-        empty = Yard(yard.calm, Compactor(yard.store(Role.COMPACTOR)))
+        empty = Yard(yard.calm, CatalogCompactor(yard.store(Role.COMPACTOR)))
         assert (await empty.collect()).total().objects == 0
 
     in_yard(story)
@@ -408,12 +408,12 @@ def test_the_janitor_comes_by_every_so_often_and_survives_what_goes_wrong() -> N
 
 def test_the_attempt_is_read_off_every_kind_of_file_and_nothing_else() -> None:
     ulid = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
-    assert attempt_of(f"snapshots/catalog/all/tables/{ulid}.parquet") == ulid
-    assert attempt_of(f"snapshots/catalog/all/tables/063-{ulid}.parquet") == ulid
-    assert attempt_of(f"snapshots/catalog/index/{ulid}.json") == ulid
+    assert attempt_in_path(f"snapshots/catalog/all/tables/{ulid}.parquet") == ulid
+    assert attempt_in_path(f"snapshots/catalog/all/tables/063-{ulid}.parquet") == ulid
+    assert attempt_in_path(f"snapshots/catalog/index/{ulid}.json") == ulid
     for name in (f"{ulid}.txt", f"{ulid.lower()}.parquet", f"x{ulid}.parquet", "063.parquet"):
-        assert attempt_of(f"snapshots/catalog/all/tables/{name}") is None
-    assert attempt_of(f"warehouse/{ulid}.parquet") is None
+        assert attempt_in_path(f"snapshots/catalog/all/tables/{name}") is None
+    assert attempt_in_path(f"warehouse/{ulid}.parquet") is None
 
 
 steps = st.one_of(

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arco.compactor.garbage_collection import Collection
-from arco.compactor.kept_manifests import mark_at
+from arco.compactor.garbage_collection import GcReport
+from arco.compactor.kept_manifests import orphan_mark_at
 from arco.core.errors import Invalid, NotFound
 from arco.ledger.segment import find_segment, segment_key
 from arco.ledger.slot import slots_of
@@ -122,7 +122,7 @@ def test_a_dry_run_changes_nothing_and_says_what_the_next_run_does() -> None:
     in_depot(story)
 
 
-def figures(collection: Collection) -> dict[str, object]:
+def figures(collection: GcReport) -> dict[str, object]:
     fields = msgspec.structs.asdict(collection)
     return {name: value for name, value in fields.items() if name not in ("dry_run", "mark")}
 
@@ -242,9 +242,13 @@ def test_files_of_tier_2_go_only_below_a_mark_in_their_own_domain() -> None:
         assert head.orphans_before == done.mark
         assert head.watermark != Watermark()  # carried over by the mark
         with pytest.raises(Invalid, match="nothing was published"):
-            await depot.compactor().mark_orphans(mark_at(depot.calm.clock.now_ms()), "lineage")
+            await depot.compactor().mark_orphans(
+                orphan_mark_at(depot.calm.clock.now_ms()), "lineage"
+            )
         with pytest.raises(Invalid, match="no domain"):
-            await depot.compactor().mark_orphans(mark_at(depot.calm.clock.now_ms()), "nothing")
+            await depot.compactor().mark_orphans(
+                orphan_mark_at(depot.calm.clock.now_ms()), "nothing"
+            )
         await depot.fold()
         await assert_whole(depot)
 

@@ -6,7 +6,7 @@ from arco.core.runtime import Runtime
 from arco.storage.roles import Role
 from tests.compactor.engine_claims import *  # noqa: F403
 from tests.compactor.engine_claims import Floor
-from tests.compactor.in_process_engine import InProcess
+from tests.compactor.in_process_engine import InProcessEngine
 from tests.stores import open_bench
 
 
@@ -14,4 +14,6 @@ from tests.stores import open_bench
 def floor(request: pytest.FixtureRequest, runtime: Runtime) -> Floor:
     stores = open_bench("memory://", runtime)
     compactor = stores.store(Role.COMPACTOR)
-    return Floor(stores.store(Role.API), compactor, InProcess(compactor, shards=request.param))
+    return Floor(
+        stores.store(Role.API), compactor, InProcessEngine(compactor, shards=request.param)
+    )

@@ -30,7 +30,7 @@ from arco.catalog.decision import DEFAULT_RETENTION
 from arco.catalog.event import read_event
 from arco.catalog.manifest import read_commit
 from arco.catalog.model import SchemaRow, to_columns
-from arco.compactor.catalog_compactor import Compactor
+from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.compactor.catalog_merge import LONGEST_TAIL
 from arco.core.errors import AlreadyExists, Conflict, NotFound
 from arco.core.ids import new_ulid
@@ -231,7 +231,7 @@ class Pausing:
         self, workshop: Workshop, meanwhile: Callable[[], Coroutine[Any, Any, object]]
     ) -> None:
         self.backend = Interposed(workshop.backend, before=self._before)
-        self.compactor = Compactor(workshop.store(Role.COMPACTOR, self.backend))
+        self.compactor = CatalogCompactor(workshop.store(Role.COMPACTOR, self.backend))
         self._meanwhile = meanwhile
         self._done = False
 

@@ -6,7 +6,7 @@ import pytest
 
 from arco.catalog.ddl import DropTable, UpdateTable
 from arco.catalog.manifest import manifests_of, read_commit
-from arco.compactor.catalog_compactor import Compactor
+from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.core.errors import ArcoError, Denied, Unavailable, Unknown
 from arco.fold.tier1 import DOMAIN
 from arco.storage.roles import Role
@@ -49,9 +49,9 @@ class Spy:
             self.ended.append(key.removeprefix(SCOPE.prefix))
 
 
-def spied(workshop: Workshop) -> tuple[Spy, Office, Compactor]:
+def spied(workshop: Workshop) -> tuple[Spy, Office, CatalogCompactor]:
     spy = Spy(workshop)
-    compactor = Compactor(workshop.store(Role.COMPACTOR, spy.backend))
+    compactor = CatalogCompactor(workshop.store(Role.COMPACTOR, spy.backend))
     office = workshop.office(Post(compactor, workshop.runtime))
     return spy, office, compactor
 
@@ -170,7 +170,7 @@ async def test_each_role_writes_only_what_is_its_own(role: Role, key: str) -> No
 
 async def test_a_compactor_with_the_rights_of_the_api_publishes_nothing() -> None:
     workshop = await started()
-    office = workshop.office(Post(Compactor(workshop.store(Role.API)), workshop.runtime))
+    office = workshop.office(Post(CatalogCompactor(workshop.store(Role.API)), workshop.runtime))
     workshop.api.lease.lost()
     with pytest.raises((Unknown, Unavailable)):
         await office.do(new_table("a"))

@@ -6,27 +6,27 @@ from datetime import timedelta
 import pytest
 
 from arco.catalog.manifest import CommitKind, read_index
-from arco.compactor.catalog_compactor import Compactor, mark_orphans
-from arco.compactor.engine import Folded, FoldJob, Merged, MergeJob
+from arco.compactor.catalog_compactor import CatalogCompactor, mark_orphans
+from arco.compactor.engine import FoldJob, FoldResult, MergeJob, MergeResult
 from arco.compactor.garbage_collection import collect_garbage
 from arco.compactor.publisher import Publisher
 from arco.compactor.rebuild import rebuild
-from arco.compactor.tail_merge import Policy
+from arco.compactor.tail_merge import TailPolicy
 from arco.compactor.verification import verify
 from arco.core.clock import utc
 from arco.core.errors import Corrupt, Invalid
 from arco.core.ids import new_ulid
 from arco.ledger.segment import segment_key
 from arco.storage.roles import Role
-from tests.compactor.in_process_engine import InProcess
+from tests.compactor.in_process_engine import InProcessEngine
 from tests.compactor.plant import DOMAIN, Plant, Slow, Stamped, open_plant, open_stamped
 from tests.sim.world import MINUTE_MS
 from tests.storage.interposed import Interposed
 
 DAY = timedelta(days=1)
 DAY_MS = DAY / timedelta(milliseconds=1)
-SOON = Policy(longest=4, many_rows=10)
-NO_MERGE = Policy(longest=10_000, many_rows=10**9)
+SOON = TailPolicy(longest=4, many_rows=10)
+NO_MERGE = TailPolicy(longest=10_000, many_rows=10**9)
 
 
 class Marking:
@@ -50,16 +50,16 @@ class Leisurely:
 
     def __init__(self, stamped: Stamped) -> None:
         self._stamped = stamped
-        self._engine = InProcess(stamped.plant.store())
+        self._engine = InProcessEngine(stamped.plant.store())
         self.jobs = 0
         self.collected = 0
 
-    async def fold(self, job: FoldJob) -> Folded:
+    async def fold(self, job: FoldJob) -> FoldResult:
         folded = await self._engine.fold(job)
         await self._take(50)
         return folded
 
-    async def merge(self, job: MergeJob) -> Merged:
+    async def merge(self, job: MergeJob) -> MergeResult:
         merged = await self._engine.merge(job)
         await self._take(20)
         return merged
@@ -68,7 +68,7 @@ class Leisurely:
         self._stamped.pass_ms(minutes * MINUTE_MS)
         plant = self._stamped.plant
         done = await collect_garbage(
-            plant.store(Role.JANITOR), Compactor(plant.store()), domain=DOMAIN
+            plant.store(Role.JANITOR), CatalogCompactor(plant.store()), domain=DOMAIN
         )
         self.jobs += 1
         self.collected += done.files.objects
@@ -102,7 +102,7 @@ async def test_a_rebuild_gives_the_same_rows(seed: int) -> None:
     await live(plant, seed, 25)
     before, old = await plant.rows(hidden=True), await plant.head()
     store = plant.store()
-    done = await rebuild(store, DOMAIN, InProcess(store), most_segments=7)
+    done = await rebuild(store, DOMAIN, InProcessEngine(store), most_segments=7)
     new = await plant.head()
     assert await plant.rows(hidden=True) == before
     assert done.manifest == len(await plant.manifests()) - 1
@@ -138,7 +138,7 @@ async def test_a_rebuild_leaves_out_what_merges_have_left_out(seed: int) -> None
     assert sum(each.counts.late for each in commits if each.counts), "and nothing was late"
     before = await plant.rows(hidden=True)
     store = plant.store()
-    await rebuild(store, DOMAIN, InProcess(store))
+    await rebuild(store, DOMAIN, InProcessEngine(store))
     assert await plant.rows(hidden=True) == before
 
 
@@ -146,10 +146,10 @@ async def test_the_state_after_a_rebuild_goes_on_as_if_nothing_had_been() -> Non
     plant = open_plant()
     await live(plant, 1, 8)
     store = plant.store()
-    await rebuild(store, DOMAIN, InProcess(store))
+    await rebuild(store, DOMAIN, InProcessEngine(store))
     await live(plant, 2, 8)
     before = await plant.rows(hidden=True)
-    again = await rebuild(store, DOMAIN, InProcess(store))
+    again = await rebuild(store, DOMAIN, InProcessEngine(store))
     assert again.start == -1
     assert await plant.rows(hidden=True) == before
 
@@ -171,7 +171,7 @@ async def test_a_rebuild_starts_from_the_oldest_manifest_whose_later_segments_ar
     for seq in range(2 * collected):
         await janitor.delete(segment_key(DOMAIN, stream, seq))
     store = plant.store()
-    done = await rebuild(store, DOMAIN, InProcess(store))
+    done = await rebuild(store, DOMAIN, InProcessEngine(store))
     assert done.start == collected
     assert done.counts.segments == 20 - (2 * collected + 1)
     assert await plant.rows(hidden=True) == before
@@ -187,7 +187,7 @@ async def test_a_rebuild_starts_above_the_floor() -> None:
     for number in range(5):
         await janitor.delete(chain.key(number))
     store = plant.store()
-    assert (await rebuild(store, DOMAIN, InProcess(store))).start == 5
+    assert (await rebuild(store, DOMAIN, InProcessEngine(store))).start == 5
     assert await plant.rows(hidden=True) == before
 
 
@@ -201,14 +201,14 @@ async def test_a_segment_that_is_missing_in_the_middle_stops_a_rebuild() -> None
     stream = next(iter(head.watermark.open))
     await plant.store(Role.JANITOR).delete(segment_key(DOMAIN, stream, 3))
     with pytest.raises(Corrupt):
-        await rebuild(plant.store(), DOMAIN, InProcess(plant.store()))
+        await rebuild(plant.store(), DOMAIN, InProcessEngine(plant.store()))
     assert await plant.head() == head
 
 
 async def test_a_rebuild_follows_what_is_published_meanwhile() -> None:
     plant = open_plant()
     await live(plant, 4, 6)
-    slow = Slow(InProcess(plant.store()))
+    slow = Slow(InProcessEngine(plant.store()))
 
     async def meanwhile() -> None:
         await live(plant, 5, 6)
@@ -220,7 +220,7 @@ async def test_a_rebuild_follows_what_is_published_meanwhile() -> None:
     assert done.counts.events == sum(c.counts.events for c in commits[:-1] if c.counts)
     assert (await plant.head()).tail != {}, "what came meanwhile is in the tail"
     twice = await plant.rows(hidden=True)
-    await rebuild(plant.store(), DOMAIN, InProcess(plant.store()))
+    await rebuild(plant.store(), DOMAIN, InProcessEngine(plant.store()))
     assert await plant.rows(hidden=True) == twice
 
 
@@ -230,7 +230,7 @@ async def test_a_rebuild_is_published_over_a_merge_that_changes_no_rows() -> Non
     for n in range(8):
         await plant.tell(writer, f"e{n}")
         await compactor.cycle(everything=True)
-    slow = Slow(InProcess(plant.store()))
+    slow = Slow(InProcessEngine(plant.store()))
 
     async def meanwhile() -> None:
         assert await plant.compactor(policy=SOON).merge() is not None
@@ -246,7 +246,9 @@ async def test_a_rebuild_whose_files_may_have_been_collected_writes_them_again()
     await live(plant, 6, 6)
     before = await plant.rows(hidden=True)
     backend = Marking(plant)
-    done = await rebuild(plant.store(backend=backend.backend), DOMAIN, InProcess(plant.store()))
+    done = await rebuild(
+        plant.store(backend=backend.backend), DOMAIN, InProcessEngine(plant.store())
+    )
     head = await plant.head()
     assert backend.marked
     assert head.orphans_before is not None
@@ -286,7 +288,7 @@ async def test_all_tables_of_a_rebuild_are_written_by_one_job() -> None:
     plant = open_plant()
     await live(plant, 1, 8)
     assert len(await plant.rows()) > 1, "there is but one table"
-    engine = Slow(InProcess(plant.store()))
+    engine = Slow(InProcessEngine(plant.store()))
     await rebuild(plant.store(), DOMAIN, engine)
     assert len(engine.merges) == 1
 
@@ -295,7 +297,7 @@ async def test_what_a_merge_has_left_out_is_left_out_of_all_tables_by_two_jobs()
     plant = open_plant()
     retention = {"executions": 2 * DAY, "quarantine": 2 * DAY}
     writer = plant.writer()
-    compactor = plant.compactor(policy=Policy(longest=2, many_rows=1), retention=retention)
+    compactor = plant.compactor(policy=TailPolicy(longest=2, many_rows=1), retention=retention)
     await plant.tell(writer, *map(str, range(20)))
     await writer.append([plant.event("no_such_event", {})])
     await compactor.cycle(everything=True)
@@ -307,7 +309,7 @@ async def test_what_a_merge_has_left_out_is_left_out_of_all_tables_by_two_jobs()
     assert await compactor.merge() is not None
     before = await plant.rows(hidden=True)
     assert [len(rows) for rows in before.values()] == [1, 1]
-    engine = Slow(InProcess(plant.store()))
+    engine = Slow(InProcessEngine(plant.store()))
     await rebuild(plant.store(), DOMAIN, engine)
     assert await plant.rows(hidden=True) == before
     forgetful = [job for job in engine.merges if job.retained_from]
@@ -320,18 +322,18 @@ async def test_what_a_merge_has_left_out_is_left_out_of_all_tables_by_two_jobs()
 async def test_there_is_nothing_to_rebuild_where_nothing_was_published() -> None:
     plant = open_plant()
     with pytest.raises(Invalid):
-        await rebuild(plant.store(), DOMAIN, InProcess(plant.store()))
+        await rebuild(plant.store(), DOMAIN, InProcessEngine(plant.store()))
 
 
 async def test_a_rebuild_forgets_what_a_merge_has_forgotten_meanwhile() -> None:
     """It had written its base by then, and the rows that came with the merge were lost."""
     plant = open_plant()
     writer, store = plant.writer(), plant.store()
-    soon = Policy(longest=2, many_rows=1)
+    soon = TailPolicy(longest=2, many_rows=1)
     compactor = plant.compactor(policy=soon, retention={"executions": 2 * DAY})
     await plant.tell(writer, "old", "older")
     await compactor.cycle(everything=True)
-    engine, seen = Slow(InProcess(store)), dict[str, list[dict[str, object]]]()
+    engine, seen = Slow(InProcessEngine(store)), dict[str, list[dict[str, object]]]()
 
     async def go_on() -> None:
         plant.clock.pass_ms(3 * DAY_MS)

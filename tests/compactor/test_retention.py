@@ -2,23 +2,23 @@
 
 from datetime import datetime, timedelta
 
-from arco.compactor.backlog import is_behind
+from arco.compactor.backlog import has_backlog
 from arco.compactor.domain_compactor import DomainCompactor
-from arco.compactor.event_compactor import Tier2
-from arco.compactor.tail_merge import Policy
+from arco.compactor.event_compactor import EventCompactor
+from arco.compactor.tail_merge import TailPolicy
 from arco.core.clock import utc
 from arco.core.scope import Scope
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.clocks import HandClock, hand_runtime
-from tests.compactor.in_process_engine import InProcess
+from tests.compactor.in_process_engine import InProcessEngine
 from tests.compactor.plant import DOMAIN, Plant, open_plant, open_stamped
 from tests.sim.world import HOUR_MS, MINUTE_MS
 from tests.stores import HASTY
 
 DAY = timedelta(days=1)
 DAY_MS = 24 * HOUR_MS
-SOON = Policy(longest=4, many_rows=1)
+SOON = TailPolicy(longest=4, many_rows=1)
 
 
 def _now(plant: Plant) -> datetime:
@@ -84,13 +84,13 @@ async def test_a_clock_that_is_years_ahead_forgets_nothing() -> None:
     writer = plant.writer()
     ahead = hand_runtime(HandClock(plant.clock.now_ms() + round(1_000 * DAY_MS)))
     store = Store(plant.backend, ahead, scope=Scope(), role=Role.COMPACTOR, retry=HASTY)
-    compactor = DomainCompactor(store, DOMAIN, InProcess(store), retention=keep, policy=SOON)
+    compactor = DomainCompactor(store, DOMAIN, InProcessEngine(store), retention=keep, policy=SOON)
     for n in range(6):
         await plant.tell(writer, f"e{n}", at=_now(plant) - 20 * DAY)
         while await compactor.cycle(everything=True) is not None:
             assert len(await plant.manifests()) < 40, "it never ends"
         await compactor.merge()
-        assert not await is_behind(store, DOMAIN, keep)
+        assert not await has_backlog(store, DOMAIN, keep)
     assert await plant.executions() == [f"e{n}" for n in range(6)]
     assert sum(each.counts.late for each in await plant.commits() if each.counts) == 0
     bound = (await plant.head()).retained_from["executions"]
@@ -106,10 +106,10 @@ async def test_after_a_long_pause_the_bound_catches_up_in_two_steps() -> None:
     stamped = open_stamped()
     plant, keep = stamped.plant, {"executions": 5 * DAY}
     await plant.tell(plant.writer(), "a")
-    await Tier2(plant.store(), InProcess(plant.store()), retention=keep).once()
+    await EventCompactor(plant.store(), InProcessEngine(plant.store()), retention=keep).once()
     stamped.pass_ms(20 * DAY_MS)
     compactor, published = plant.compactor(retention=keep), 0
-    while await is_behind(plant.store(), DOMAIN, keep):
+    while await has_backlog(plant.store(), DOMAIN, keep):
         assert await compactor.cycle() is not None
         published += 1
     assert published == 2

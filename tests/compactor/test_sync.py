@@ -8,7 +8,7 @@ import pytest
 
 from arco.catalog.manifest import CommitKind, read_commit
 from arco.catalog.port import SyncCompact
-from arco.compactor.catalog_compactor import Compactor
+from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.core.errors import Conflict, Denied, Fenced, Invalid
 from arco.core.ids import new_ulid
 from arco.storage.chain import Chain
@@ -66,7 +66,7 @@ async def test_a_call_that_comes_again_is_told_of_the_same_manifest() -> None:
     first = await workshop.compactor.sync_compact(call)
     await workshop.table("later")
     await workshop.compactor.merge()
-    for compactor in (workshop.compactor, Compactor(workshop.store(Role.COMPACTOR))):
+    for compactor in (workshop.compactor, CatalogCompactor(workshop.store(Role.COMPACTOR))):
         assert await compactor.sync_compact(call) == first
     assert len(await workshop.manifests()) == first.manifest_version + 3
     await workshop.close()
@@ -79,7 +79,7 @@ async def test_a_base_whose_rows_have_changed_is_refused() -> None:
     with pytest.raises(Conflict):
         await workshop.compactor.sync_compact(call)
     with pytest.raises(Conflict):
-        await Compactor(workshop.store(Role.COMPACTOR)).sync_compact(call)
+        await CatalogCompactor(workshop.store(Role.COMPACTOR)).sync_compact(call)
     assert await names_in(await workshop.cold().head()) == ["other"]
     await workshop.close()
 
@@ -113,7 +113,7 @@ async def test_a_token_below_the_manifests_is_fenced() -> None:
     head = (await workshop.head()).number
     assert (await workshop.manifests())[-1].fencing_token > call.fencing_token
     stale = renamed(call, workshop, base_manifest=head, base_sha256=None)
-    for compactor in (workshop.compactor, Compactor(workshop.store(Role.COMPACTOR))):
+    for compactor in (workshop.compactor, CatalogCompactor(workshop.store(Role.COMPACTOR))):
         with pytest.raises(Fenced):
             await compactor.sync_compact(stale)
     assert (await workshop.cold().head()).number == head

@@ -22,17 +22,17 @@ from arco.compactor.catalog_compactor import mark_orphans
 from arco.compactor.domain_compactor import DomainCompactor
 from arco.compactor.engine import MergePart
 from arco.compactor.publisher import Publisher
-from arco.compactor.tail_merge import Policy
+from arco.compactor.tail_merge import TailPolicy
 from arco.core.clock import utc
 from arco.core.ids import new_ulid
 from arco.fold.tier2 import EXECUTIONS, QUARANTINE, SCHEDULES, TIER2
-from tests.compactor.in_process_engine import InProcess
+from tests.compactor.in_process_engine import InProcessEngine
 from tests.compactor.plant import DOMAIN, Plant, Slow, open_plant
 
 DAY = timedelta(days=1)
 TABLES = TIER2[DOMAIN]
-POLICY = Policy()
-SOON = Policy(longest=4, many_rows=10)  # for tests with real files
+POLICY = TailPolicy()
+SOON = TailPolicy(longest=4, many_rows=10)  # for tests with real files
 ALL = tuple(range(64))
 
 _names = itertools.count()
@@ -252,7 +252,7 @@ async def test_a_tail_that_goes_into_the_base_has_the_same_rows() -> None:
 async def test_a_large_base_is_not_written_anew_for_a_few_rows() -> None:
     plant = open_plant()
     writer = plant.writer()
-    compactor = plant.compactor(policy=Policy(longest=4, many_rows=300))
+    compactor = plant.compactor(policy=TailPolicy(longest=4, many_rows=300))
     await plant.tell(writer, *(f"old{n}" for n in range(400)))
     await compactor.cycle()
     first = await compactor.merge()
@@ -268,7 +268,7 @@ async def test_a_large_base_is_not_written_anew_for_a_few_rows() -> None:
 async def test_a_merge_is_published_over_cycles_that_came_meanwhile() -> None:
     plant = open_plant()
     await grow(plant, 4)
-    slow = Slow(InProcess(plant.store()))
+    slow = Slow(InProcessEngine(plant.store()))
 
     async def meanwhile() -> None:
         await grow(plant, 3, start=4)
@@ -286,8 +286,8 @@ async def test_a_merge_is_published_over_cycles_that_came_meanwhile() -> None:
 async def test_of_two_merges_at_once_one_is_published(many_rows: int) -> None:
     plant = open_plant()
     await grow(plant, 4)
-    policy = Policy(longest=4, many_rows=many_rows)
-    slow = Slow(InProcess(plant.store()))
+    policy = TailPolicy(longest=4, many_rows=many_rows)
+    slow = Slow(InProcessEngine(plant.store()))
     done: list[object] = []
 
     async def meanwhile() -> None:
@@ -302,7 +302,7 @@ async def test_of_two_merges_at_once_one_is_published(many_rows: int) -> None:
 async def test_a_merge_whose_files_may_have_been_collected_is_not_published() -> None:
     plant = open_plant()
     await grow(plant, 4)
-    slow = Slow(InProcess(plant.store()))
+    slow = Slow(InProcessEngine(plant.store()))
 
     async def meanwhile() -> None:
         plant.clock.pass_ms(1)
@@ -350,7 +350,7 @@ async def test_a_merge_that_leaves_rows_out_is_not_published_over_rows_that_it_h
 ):
     plant = open_plant()
     await aged(plant)
-    slow = Slow(InProcess(plant.store()))
+    slow = Slow(InProcessEngine(plant.store()))
     compactor = plant.compactor(slow, policy=SOON)
 
     async def meanwhile() -> None:
@@ -364,7 +364,7 @@ async def test_a_merge_that_leaves_rows_out_is_not_published_over_rows_that_it_h
 
 
 def test_no_merge_has_more_rows_than_a_task_can_hold() -> None:
-    policy = Policy(most_rows=1_000_000)
+    policy = TailPolicy(most_rows=1_000_000)
     table = EXECUTIONS.name
 
     def planned(files: list[FileRef], base: BaseFiles) -> tuple[MergePart, ...]:

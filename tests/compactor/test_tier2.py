@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from arco.catalog.manifest import CommitKind, read_commit, read_manifest
-from arco.compactor.domain_compactor import Cycle
-from arco.compactor.engine import Engine, Folded, FoldJob, Merged, MergeJob
-from arco.compactor.event_compactor import MANY_EVENTS, Pace, Tier2
+from arco.compactor.domain_compactor import CycleReport
+from arco.compactor.engine import CompactionEngine, FoldJob, FoldResult, MergeJob, MergeResult
+from arco.compactor.event_compactor import MANY_EVENTS, CompactionPace, EventCompactor
 from arco.compactor.publisher import Publisher
 from arco.core.clock import utc
 from arco.core.errors import Unavailable
@@ -21,7 +21,7 @@ from arco.ledger.envelope import Envelope, Source
 from arco.ledger.writer import Writer
 from arco.storage.roles import Role
 from arco.storage.store import Store
-from tests.compactor.in_process_engine import InProcess
+from tests.compactor.in_process_engine import InProcessEngine
 from tests.ledger.events import note
 from tests.ledger.simulated import Calm, simulate
 from tests.sim.world import HOUR_MS, MINUTE_MS, SECOND_MS
@@ -48,33 +48,33 @@ def started(runtime: Runtime, name: str) -> Envelope:
 class Choosy:
     """An engine that refuses domains for a while."""
 
-    def __init__(self, engine: Engine, **refused: int) -> None:
+    def __init__(self, engine: CompactionEngine, **refused: int) -> None:
         self._engine = engine
         self._refused = refused
         self.asked: list[tuple[str, float]] = []
         self.now: Callable[[], float] = lambda: 0
 
-    async def fold(self, job: FoldJob) -> Folded:
+    async def fold(self, job: FoldJob) -> FoldResult:
         self.asked.append((job.domain, self.now()))
         if self._refused.get(job.domain, 0) > 0:
             self._refused[job.domain] -= 1
             raise Unavailable("not now")
         return await self._engine.fold(job)
 
-    async def merge(self, job: MergeJob) -> Merged:
+    async def merge(self, job: MergeJob) -> MergeResult:
         return await self._engine.merge(job)
 
 
 class NoMerge:
     """An engine that cannot merge."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: CompactionEngine) -> None:
         self._engine = engine
 
-    async def fold(self, job: FoldJob) -> Folded:
+    async def fold(self, job: FoldJob) -> FoldResult:
         return await self._engine.fold(job)
 
-    async def merge(self, job: MergeJob) -> Merged:
+    async def merge(self, job: MergeJob) -> MergeResult:
         raise Unavailable("too large")
 
 
@@ -97,8 +97,8 @@ async def test_once_does_all_that_there_is_and_then_nothing(runtime: Runtime) ->
             await writer.append([started(runtime, f"e{n}")])
         await writer.close()
     store = bench.store(Role.COMPACTOR)
-    told: list[Cycle] = []
-    tier2 = Tier2(store, InProcess(store), report=told.append)
+    told: list[CycleReport] = []
+    tier2 = EventCompactor(store, InProcessEngine(store), report=told.append)
     done = await tier2.once()
     assert [(each.domain, each.kind, each.counts.events) for each in done] == [
         (domain, CommitKind.FOLD, 3) for domain in TIER2
@@ -111,19 +111,19 @@ async def test_once_does_all_that_there_is_and_then_nothing(runtime: Runtime) ->
 class Busy:
     """An engine beside which somebody writes: each time it is asked, there is one more event."""
 
-    def __init__(self, engine: Engine, writer: Writer, runtime: Runtime) -> None:
+    def __init__(self, engine: CompactionEngine, writer: Writer, runtime: Runtime) -> None:
         self._engine = engine
         self._writer = writer
         self._runtime = runtime
         self.asked = 0
 
-    async def fold(self, job: FoldJob) -> Folded:
+    async def fold(self, job: FoldJob) -> FoldResult:
         self.asked += 1
         assert self.asked < 10, "it never ends"
         await self._writer.append([started(self._runtime, f"while {self.asked}")])
         return await self._engine.fold(job)
 
-    async def merge(self, job: MergeJob) -> Merged:
+    async def merge(self, job: MergeJob) -> MergeResult:
         return await self._engine.merge(job)
 
 
@@ -133,8 +133,8 @@ async def test_once_ends_though_somebody_never_stops_writing(runtime: Runtime) -
     writer = Writer(bench.store(), EXECUTIONS)
     for number in range(5):
         await writer.append([started(runtime, f"e{number}")])
-    engine = Busy(InProcess(store), writer, runtime)
-    done = await Tier2(store, engine, most_segments=2).once()
+    engine = Busy(InProcessEngine(store), writer, runtime)
+    done = await EventCompactor(store, engine, most_segments=2).once()
     assert sum(cycle.counts.events for cycle in done) >= 5, "what was there before is all done"
     assert await events_of(store, EXECUTIONS) >= 5
 
@@ -145,7 +145,7 @@ async def test_once_makes_long_tails_shorter_too(runtime: Runtime) -> None:
     store = bench.store(Role.COMPACTOR)
     for n in range(16):
         await writer.append([started(runtime, f"e{n}")])
-        done = await Tier2(store, InProcess(store)).once()
+        done = await EventCompactor(store, InProcessEngine(store)).once()
     assert [each.kind for each in done] == [CommitKind.FOLD, CommitKind.MERGE]
 
 
@@ -154,7 +154,7 @@ async def test_once_raises_what_fails(runtime: Runtime) -> None:
     await Writer(bench.store(), EXECUTIONS).append([started(runtime, "e")])
     store = bench.store(Role.COMPACTOR)
     with pytest.raises(Unavailable):
-        await Tier2(store, Choosy(InProcess(store), executions=1)).once()
+        await EventCompactor(store, Choosy(InProcessEngine(store), executions=1)).once()
 
 
 async def test_a_ring_brings_an_event_of_any_domain_at_once_until_it_is_closed(
@@ -162,8 +162,8 @@ async def test_a_ring_brings_an_event_of_any_domain_at_once_until_it_is_closed(
 ) -> None:
     bench = open_bench("memory://", runtime)
     store = bench.store(Role.COMPACTOR)
-    heard: asyncio.Queue[Cycle] = asyncio.Queue()
-    tier2 = Tier2(store, InProcess(store), report=heard.put_nowait)
+    heard: asyncio.Queue[CycleReport] = asyncio.Queue()
+    tier2 = EventCompactor(store, InProcessEngine(store), report=heard.put_nowait)
     running = asyncio.ensure_future(tier2.run())
     writers = {domain: Writer(bench.store(), domain) for domain in TIER2}
     tier2.ring("no such domain", "stream")
@@ -183,17 +183,17 @@ async def test_a_ring_brings_an_event_of_any_domain_at_once_until_it_is_closed(
 class Stuck:
     """An engine that never ends a fold of one domain."""
 
-    def __init__(self, engine: Engine, domain: str, runtime: Runtime) -> None:
+    def __init__(self, engine: CompactionEngine, domain: str, runtime: Runtime) -> None:
         self._engine = engine
         self._domain = domain
         self._never = runtime.tasks.event()
 
-    async def fold(self, job: FoldJob) -> Folded:
+    async def fold(self, job: FoldJob) -> FoldResult:
         if job.domain == self._domain:
             await self._never.wait()
         return await self._engine.fold(job)
 
-    async def merge(self, job: MergeJob) -> Merged:
+    async def merge(self, job: MergeJob) -> MergeResult:
         return await self._engine.merge(job)
 
 
@@ -202,8 +202,8 @@ def test_a_domain_that_is_stuck_holds_up_no_other() -> None:
         writers = {domain: Writer(calm.store(), domain) for domain in TIER2}
         store = calm.store(Role.COMPACTOR)
         told: list[str] = []
-        engine = Stuck(InProcess(store), LINEAGE, calm.runtime)
-        tier2 = Tier2(store, engine, report=lambda cycle: told.append(cycle.domain))
+        engine = Stuck(InProcessEngine(store), LINEAGE, calm.runtime)
+        tier2 = EventCompactor(store, engine, report=lambda cycle: told.append(cycle.domain))
         running = calm.runtime.tasks.spawn(tier2.run())
         for _ in range(3):
             told.clear()
@@ -223,10 +223,12 @@ def test_few_events_are_compacted_together_and_the_first_of_them_at_once() -> No
         store = calm.store(Role.COMPACTOR)
         told: list[tuple[int, float]] = []
 
-        def report(cycle: Cycle) -> None:
+        def report(cycle: CycleReport) -> None:
             told.append((cycle.counts.events, calm.clock.elapsed_ms()))
 
-        tier2 = Tier2(store, InProcess(store), report=report, pace=Pace(5 * SECOND_MS))
+        tier2 = EventCompactor(
+            store, InProcessEngine(store), report=report, pace=CompactionPace(5 * SECOND_MS)
+        )
         running = calm.runtime.tasks.spawn(tier2.run())
         await calm.clock.sleep(HOUR_MS)
         for _ in range(60):
@@ -246,12 +248,12 @@ def test_few_events_are_compacted_together_and_the_first_of_them_at_once() -> No
 
 
 def test_many_events_are_compacted_every_second_and_a_backlog_without_a_pause() -> None:
-    pace = Pace(5_000)
+    pace = CompactionPace(5_000)
     assert pace.pause_ms(MANY_EVENTS - 1, behind=False) == 5_000
     assert pace.pause_ms(MANY_EVENTS, behind=False) == 1_000
     assert pace.pause_ms(1, behind=True) == 0
-    assert Pace(200).pause_ms(MANY_EVENTS, behind=False) == 200
-    assert Pace().pause_ms(0, behind=False) == 0
+    assert CompactionPace(200).pause_ms(MANY_EVENTS, behind=False) == 200
+    assert CompactionPace().pause_ms(0, behind=False) == 0
 
 
 def test_a_domain_that_fails_is_tried_again_later_each_time_and_holds_up_no_other() -> None:
@@ -259,10 +261,12 @@ def test_a_domain_that_fails_is_tried_again_later_each_time_and_holds_up_no_othe
         for domain in (EXECUTIONS, LINEAGE):
             await Writer(calm.store(), domain).append([note(calm.runtime)])
         store = calm.store(Role.COMPACTOR)
-        engine = Choosy(InProcess(store), executions=4)
+        engine = Choosy(InProcessEngine(store), executions=4)
         engine.now = calm.clock.elapsed_ms
         told: list[tuple[str, Exception]] = []
-        tier2 = Tier2(store, engine, tell=lambda what, problem: told.append((what, problem)))
+        tier2 = EventCompactor(
+            store, engine, tell=lambda what, problem: told.append((what, problem))
+        )
         running = calm.runtime.tasks.spawn(tier2.run())
         while tier2.domains[LINEAGE].last is None:
             await calm.clock.sleep(SECOND_MS / 10)
@@ -289,7 +293,7 @@ def test_three_idle_domains_cost_at_most_60_requests_an_hour_each() -> None:
         for domain in TIER2:
             await Writer(calm.store(), domain).append([note(calm.runtime)])
         store = calm.store(Role.COMPACTOR)
-        tier2 = Tier2(store, InProcess(store))
+        tier2 = EventCompactor(store, InProcessEngine(store))
         running = calm.runtime.tasks.spawn(tier2.run())
         await calm.clock.sleep(10 * MINUTE_MS + SECOND_MS)
         for _ in range(3):
@@ -311,12 +315,12 @@ async def test_a_service_that_is_cancelled_anywhere_loses_nothing(runtime: Runti
     writer = Writer(bench.store(), EXECUTIONS)
     for n in range(30):
         await writer.append([started(runtime, f"e{n}")])
-        running = asyncio.ensure_future(Tier2(store, InProcess(store)).run())
+        running = asyncio.ensure_future(EventCompactor(store, InProcessEngine(store)).run())
         await asyncio.sleep(n / 3_000)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-    await Tier2(store, InProcess(store)).once()
+    await EventCompactor(store, InProcessEngine(store)).once()
     assert await events_of(store, EXECUTIONS) == 30
 
 
@@ -324,8 +328,8 @@ async def test_a_merge_that_had_to_wait_for_a_backlog_comes_after_it(runtime: Ru
     bench = open_bench("memory://", runtime)
     store = bench.store(Role.COMPACTOR)
     writer = Writer(bench.store(), EXECUTIONS)
-    done: asyncio.Queue[Cycle] = asyncio.Queue()
-    tier2 = Tier2(store, InProcess(store), report=done.put_nowait, most_segments=1)
+    done: asyncio.Queue[CycleReport] = asyncio.Queue()
+    tier2 = EventCompactor(store, InProcessEngine(store), report=done.put_nowait, most_segments=1)
     for n in range(18):
         await writer.append([started(runtime, f"e{n}")])
     running = asyncio.ensure_future(tier2.run())
@@ -342,10 +346,10 @@ async def test_a_merge_that_fails_is_left_alone_for_a_while_and_cycles_go_on(
     store = bench.store(Role.COMPACTOR)
     writer = Writer(bench.store(), EXECUTIONS)
     told: list[str] = []
-    done: asyncio.Queue[Cycle] = asyncio.Queue()
-    tier2 = Tier2(
+    done: asyncio.Queue[CycleReport] = asyncio.Queue()
+    tier2 = EventCompactor(
         store,
-        NoMerge(InProcess(store)),
+        NoMerge(InProcessEngine(store)),
         tell=lambda what, _: told.append(what),
         report=done.put_nowait,
     )
@@ -364,6 +368,6 @@ async def test_a_merge_that_fails_is_left_alone_for_a_while_and_cycles_go_on(
 
 async def test_what_was_never_started_can_be_closed(runtime: Runtime) -> None:
     store = open_bench("memory://", runtime).store(Role.COMPACTOR)
-    tier2 = Tier2(store, InProcess(store))
+    tier2 = EventCompactor(store, InProcessEngine(store))
     await asyncio.wait_for(tier2.close(), 5)
     await asyncio.wait_for(tier2.run(), 5)

@@ -7,8 +7,8 @@ import pytest
 
 from arco.catalog.manifest import FileRef
 from arco.compactor.garbage_collection import collect_garbage
-from arco.compactor.state_file_checks import fault_in
-from arco.compactor.state_file_writer import encode
+from arco.compactor.state_file_checks import check_content
+from arco.compactor.state_file_writer import encode_state_file
 from arco.compactor.verification import verify
 from arco.compactor.verification_report import ProblemKind
 from arco.core import json
@@ -267,9 +267,9 @@ def some_rows() -> pa.Table:
 
 def fault(made: pa.Table, **claims: object) -> str | None:
     """What is found to be wrong with a file of these rows, of which these things are claimed."""
-    honest, raw = encode(TABLES, made, "x")
+    honest, raw = encode_state_file(TABLES, made, "x")
     ref = json.decode(json.encode({**_fields(honest), **claims}), FileRef)
-    found = fault_in(TABLES, ref, raw, in_tail=True)
+    found = check_content(TABLES, ref, raw, in_tail=True)
     return found if isinstance(found, str) else None
 
 
@@ -314,5 +314,5 @@ def test_rows_that_are_not_as_they_must_be_are_a_fault() -> None:
     assert fault(rows.set_column(at, "_commit", several)) == (
         "is of one commit, and has rows of several"
     )
-    found = fault_in(TABLES, encode(TABLES, rows, "x")[0], b"PAR1", in_tail=True)
+    found = check_content(TABLES, encode_state_file(TABLES, rows, "x")[0], b"PAR1", in_tail=True)
     assert found == "is not a Parquet file"

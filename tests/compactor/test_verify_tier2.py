@@ -11,11 +11,11 @@ from arco.catalog.manifest import Commit, CommitKind, Counts, FileRef, Manifest,
 from arco.compactor.manifest_checks import check_advance, fault_in_position
 from arco.compactor.rebuild import rebuild
 from arco.compactor.verification import verify
-from arco.compactor.verification_report import ProblemKind, Report, Wrong
+from arco.compactor.verification_report import Discrepancy, ProblemKind, VerificationReport
 from arco.core.scope import Scope
 from arco.ledger.watermark import Watermark
 from arco.storage.roles import Role
-from tests.compactor.in_process_engine import InProcess
+from tests.compactor.in_process_engine import InProcessEngine
 from tests.compactor.objects import Objects
 from tests.compactor.plant import DOMAIN, Plant, open_plant
 from tests.compactor.test_tamper import Tampering, put, tamperings
@@ -47,14 +47,16 @@ async def lived_in() -> tuple[Plant, dict[str, bytes]]:
     await plant.tell(plant.writer(), "later")
     await compactor.cycle(everything=True)
     await compactor.close()
-    await rebuild(plant.store(), DOMAIN, InProcess(plant.store()))
+    await rebuild(plant.store(), DOMAIN, InProcessEngine(plant.store()))
     await plant.tell(plant.writer(), "last")
     await compactor.cycle(everything=True)
     await compactor.close()
     return plant, objects.stored
 
 
-async def check(plant: Plant, role: Role = Role.JANITOR, **more: set[FileRef]) -> Report:
+async def check(
+    plant: Plant, role: Role = Role.JANITOR, **more: set[FileRef]
+) -> VerificationReport:
     return await verify(plant.store(role), DOMAIN, everything=True, sound=more.get("sound"))
 
 
@@ -201,10 +203,10 @@ def commit(segments: int = 0, **streams: tuple[int, int]) -> Commit:
 OLD = Watermark(2, {A: 3, B: -1})
 
 
-def advance(record: Commit, new: Watermark, old: Watermark = OLD) -> Wrong | None:
+def advance(record: Commit, new: Watermark, old: Watermark = OLD) -> Discrepancy | None:
     try:
         check_advance(record, manifest(new), manifest(old), 1, "manifests/executions/1.json")
-    except Wrong as wrong:
+    except Discrepancy as wrong:
         return wrong
     return None
 
@@ -272,7 +274,7 @@ def test_more_events_that_were_not_folded_than_there_are_is_wrong() -> None:
 def retained(old: dict[str, datetime], new: dict[str, datetime]) -> bool:
     try:
         check_advance(commit(), manifest(OLD, **new), manifest(OLD, **old), 1, "")
-    except Wrong:
+    except Discrepancy:
         return False
     return True
 

@@ -12,10 +12,10 @@ from arco.catalog.ddl import CreateSchema, Ddl, DropTable
 from arco.catalog.lease import Lease
 from arco.catalog.port import Committed, CompactorPort, SyncCompact
 from arco.catalog.reader import SnapshotReader
-from arco.compactor.catalog_compactor import Compactor
-from arco.compactor.garbage_collection import Collection, collect_garbage
+from arco.compactor.catalog_compactor import CatalogCompactor
+from arco.compactor.garbage_collection import GcReport, collect_garbage
 from arco.compactor.verification import verify
-from arco.compactor.verification_report import Report
+from arco.compactor.verification_report import VerificationReport
 from arco.core.errors import ArcoError, Unavailable
 from arco.core.scope import Scope
 from arco.fold.tier1 import DOMAIN
@@ -46,7 +46,7 @@ class PowerCut(Exception):
 class OnlyMarks:
     """A compactor that publishes marks and has no time for anything else."""
 
-    def __init__(self, inner: Compactor) -> None:
+    def __init__(self, inner: CatalogCompactor) -> None:
         self._inner = inner
 
     async def sync_compact(self, call: SyncCompact) -> Committed:
@@ -64,7 +64,7 @@ class Yard:
     """One store, one API process after another, and what each manifest said when it was new."""
 
     calm: Calm
-    compactor: Compactor
+    compactor: CatalogCompactor
     said: dict[int, Rows] = field(default_factory=dict)
     born_ms: dict[int, float] = field(default_factory=dict)
     tables: int = 0
@@ -126,7 +126,7 @@ class Yard:
             if verb == "create" and "/manifests/" in key:
                 raise PowerCut
 
-        dying = Compactor(self.store(Role.COMPACTOR, before=die))
+        dying = CatalogCompactor(self.store(Role.COMPACTOR, before=die))
         committer = self.committer(dying)
         with suppress(ArcoError, PowerCut):
             await change(committer, CreateSchema(catalog="default", name="never"), ANN)
@@ -153,7 +153,7 @@ class Yard:
         before: Step = nothing,
         with_compactor: bool = True,
         compactor: CompactorPort | None = None,
-    ) -> Collection:
+    ) -> GcReport:
         done = await collect_garbage(
             self.store(Role.JANITOR, before=before),
             compactor or (self.compactor if with_compactor else None),
@@ -163,7 +163,7 @@ class Yard:
         await self.remember()  # the merge and the mark
         return done
 
-    async def verify(self) -> Report:
+    async def verify(self) -> VerificationReport:
         return await verify(self.store(Role.JANITOR), DOMAIN, everything=True)
 
     async def assert_whole(self) -> None:
@@ -195,7 +195,7 @@ def in_yard(story: Callable[[Yard], Coroutine[Any, Any, None]], *, hours: float 
         retention = timedelta(milliseconds=RETENTION_MS)
         backend = SimBackend(calm.objects, calm.life)
         store = Store(backend, calm.runtime, scope=Scope(), role=Role.COMPACTOR)
-        yard = Yard(calm, Compactor(store, retention=retention))
+        yard = Yard(calm, CatalogCompactor(store, retention=retention))
         yard._committer = yard.committer()
         await ensure_default(yard._committer)
         await yard.do(CreateSchema(catalog="default", name="s"))

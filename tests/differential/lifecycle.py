@@ -16,7 +16,7 @@ from arco.catalog.state_file import read_rows
 from arco.compactor.domain_compactor import DomainCompactor
 from arco.compactor.engine import SegmentRef
 from arco.compactor.rebuild import rebuild
-from arco.compactor.tail_merge import Policy
+from arco.compactor.tail_merge import TailPolicy
 from arco.fold.fold import retain
 from arco.fold.tier2 import TIER2
 from arco.ledger.slot import register, slots_of
@@ -79,7 +79,7 @@ class Life:
             self._engine,
             retention=retention,
             most_segments=rng.choice(self._pace.most_segments),
-            policy=Policy(longest=rng.randint(2, 4), many_rows=rng.choice((0, 0, 10, 1_000))),
+            policy=TailPolicy(longest=rng.randint(2, 4), many_rows=rng.choice((0, 0, 10, 1_000))),
         )
 
     async def begin(self) -> None:

@@ -18,7 +18,7 @@ from arco.query.limits import QueryLimits
 from arco.storage.observed import ObservedBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
-from tests.compactor.in_process_engine import InProcess
+from tests.compactor.in_process_engine import InProcessEngine
 from tests.query.random_events import NOON, Events
 from tests.query.workers import sql_processes
 from tests.query.workspace import Workspace, workspace
@@ -41,7 +41,7 @@ def _engine(
 
 def _compactor(here: Workspace, domain: str = EXECUTIONS_DOMAIN, **kwargs: Any) -> DomainCompactor:
     store = here.store(Role.COMPACTOR)
-    return DomainCompactor(store, domain, InProcess(store), **kwargs)
+    return DomainCompactor(store, domain, InProcessEngine(store), **kwargs)
 
 
 def _writer(here: Workspace, domain: str = EXECUTIONS_DOMAIN) -> Writer:

@@ -14,7 +14,7 @@ from arco.catalog.ddl import CreateCatalog
 from arco.catalog.decision import Rules
 from arco.catalog.done import Done
 from arco.catalog.port import Committed, SyncCompact
-from arco.compactor.catalog_compactor import Compactor
+from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.core.errors import ArcoError, Corrupt
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
@@ -42,7 +42,7 @@ class LateOutcomes(Slow):
         await super().create(key, body)
 
 
-class SlowCompactor(Compactor):
+class SlowCompactor(CatalogCompactor):
     """Slow, so that a stop can come in between."""
 
     async def sync_compact(self, call: SyncCompact) -> Committed:

@@ -85,7 +85,7 @@ POINT_MUTANTS = {
     Mutant(
         name="mark of the head not looked at",
         rule="P27",
-        target="arco.compactor.publisher:is_doomed",
+        target="arco.compactor.publisher:is_below_orphan_mark",
         old="mark is not None and attempt <= mark",
         new="False",
     ): ("merge", "sleep beside a janitor"),

@@ -7,27 +7,29 @@ import argparse
 import asyncio
 import json
 
-from arco.compactor.engine import Engine
-from arco.compactor.spark.engine import Sizes, SparkEngine
+from arco.compactor.engine import CompactionEngine
+from arco.compactor.spark.engine import JobSizes, SparkEngine
 from arco.compactor.spark.session import open_session
-from arco.compactor.spark.store_spec import spec_of
+from arco.compactor.spark.store_spec import make_store_spec
 from arco.core.runtime import Runtime, system_runtime
 from arco.core.scope import Scope
 from arco.storage.address import parse_address
 from arco.storage.roles import Role
 from tests.compactor.engine_claims import DOMAIN, Floor
 from tests.compactor.histories import expected, merge_parts
-from tests.compactor.in_process_engine import InProcess
+from tests.compactor.in_process_engine import InProcessEngine
 from tests.stores import open_bench
 
-SIZES = Sizes(small=1_000, task=200_000, shard=500_000)
+SIZES = JobSizes(small=1_000, task=200_000, shard=500_000)
 
 
-async def compare(engine: Engine, url: str, runtime: Runtime, lines: int) -> dict[str, int]:
+async def compare(
+    engine: CompactionEngine, url: str, runtime: Runtime, lines: int
+) -> dict[str, int]:
     stores = open_bench(url, runtime)
     store = stores.store(Role.COMPACTOR)
     there = Floor(stores.store(Role.API), store, engine)
-    here = Floor(stores.store(Role.API), store, InProcess(store))
+    here = Floor(stores.store(Role.API), store, InProcessEngine(store))
     segments = await there.segments(1, lines=lines, each=20)
     print("begun", flush=True)
     files = await there.fold(segments)
@@ -48,7 +50,7 @@ def main() -> None:
     asked = flags.parse_args()
     runtime = system_runtime()
     session = open_session(asked.master, asked.remote)
-    spec = spec_of(parse_address(asked.url), Scope(), fsync=False)
+    spec = make_store_spec(parse_address(asked.url), Scope(), fsync=False)
     engine = SparkEngine(session, spec, runtime, SIZES)
     print(json.dumps(asyncio.run(compare(engine, asked.url, runtime, asked.lines))), flush=True)
     session.stop()

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from arco.compactor.spark.store_spec import spec_of
+from arco.compactor.spark.store_spec import make_store_spec
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.storage.address import parse_address
@@ -14,7 +14,7 @@ from tests.stores import open_bench
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from arco.compactor.spark.engine import Sizes
+    from arco.compactor.spark.engine import JobSizes
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,10 @@ class Floors:
     runtime: Runtime
     url: str
 
-    def floor(self, sizes: "Sizes | None" = None, *, patience_ms: float = 600_000) -> Floor:
+    def floor(self, sizes: "JobSizes | None" = None, *, patience_ms: float = 600_000) -> Floor:
         from arco.compactor.spark.engine import SparkEngine
 
         stores = open_bench(self.url, self.runtime)
-        spec = spec_of(parse_address(self.url), Scope(), fsync=False)
+        spec = make_store_spec(parse_address(self.url), Scope(), fsync=False)
         engine = SparkEngine(self.session, spec, self.runtime, sizes, patience_ms=patience_ms)
         return Floor(stores.store(Role.API), stores.store(Role.COMPACTOR), engine)

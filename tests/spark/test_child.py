@@ -77,7 +77,7 @@ async def test_a_child_whose_jvm_hangs_is_replaced_and_meanwhile_its_keeper_tell
         start,
         runtime,
         policy=ChildPolicy(start_at_once=True),
-        is_behind=is_behind,
+        has_backlog=is_behind,
         report=hear,
         failed=lambda what, problem: heard.append(WorkFailed(what, str(problem))),
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from arco.compactor.spark.engine import Sizes
+from arco.compactor.spark.engine import JobSizes
 from tests.compactor.engine_claims import *  # noqa: F403
 from tests.compactor.engine_claims import Floor
 from tests.spark.floors import Floors
@@ -12,4 +12,4 @@ from tests.spark.floors import Floors
 def floor(request: pytest.FixtureRequest, floors: Floors) -> Floor:
     if request.param == "small":
         return floors.floor()
-    return floors.floor(Sizes(small=1_000, task=60_000, shard=60_000))
+    return floors.floor(JobSizes(small=1_000, task=60_000, shard=60_000))

@@ -10,14 +10,14 @@ import pytest
 from msgspec.structs import replace
 
 from arco.compactor.engine import JobTooLarge, MergePart
-from arco.compactor.spark.engine import Sizes, SparkEngine
+from arco.compactor.spark.engine import JobSizes, SparkEngine
 from arco.core.errors import Unavailable
 from tests.compactor.engine_claims import DOMAIN
 from tests.compactor.histories import expected, fold_job
 from tests.processes.server import eventually
 from tests.spark.floors import Floors
 
-SEVERAL = Sizes(small=60_000, task=200_000, shard=1_000_000)
+SEVERAL = JobSizes(small=60_000, task=200_000, shard=1_000_000)
 
 
 def python_workers() -> list[int]:
@@ -74,7 +74,7 @@ async def test_a_job_whose_workers_are_killed_is_done_all_the_same(floors: Floor
 
 
 async def test_a_divisible_job_of_too_many_rows_says_how_many_segments_fit(floors: Floors) -> None:
-    floor = floors.floor(Sizes(small_rows=10, job_rows=200))
+    floor = floors.floor(JobSizes(small_rows=10, job_rows=200))
     segments = await floor.segments(6, lines=400, each=20)
     job = fold_job(floor.store, DOMAIN, segments)
     with pytest.raises(JobTooLarge) as caught:
@@ -138,7 +138,7 @@ async def test_a_jvm_that_hangs_is_given_up_and_holds_up_nobody(floors: Floors) 
 
 @GIVES_UP
 async def test_a_job_that_comes_on_may_take_as_long_as_it_needs(floors: Floors) -> None:
-    many = Sizes(small=10_000, task=10_000, shard=1_000_000)
+    many = JobSizes(small=10_000, task=10_000, shard=1_000_000)
     floor = floors.floor(many)
     segments = await floor.segments(5, lines=1_500, each=20)
     await floor.fold(dict(list(segments.items())[:10]))  # so that there are workers

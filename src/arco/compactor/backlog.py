@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from arco.catalog.manifest import Manifest, manifests_of
 from arco.compactor.engine import SegmentRef
-from arco.compactor.publisher import parent_of
+from arco.compactor.publisher import manifest_at
 from arco.compactor.retention import Retention
 from arco.fold.tier2 import TIER2
 from arco.ledger.follower import MOST_PLACES, PlaceFollower
@@ -24,7 +24,7 @@ LINGER_MS = 60_000
 _SENT_BYTES = 512 * 1024
 
 
-class News:
+class NewSegments:
     """Segments that are to be folded next, on top of the watermark `since`."""
 
     def __init__(
@@ -95,11 +95,11 @@ class News:
         return self._found_ms + LINGER_MS - self._clock.elapsed_ms()
 
 
-async def is_behind(store: Store, domain: str, retention: Mapping[str, timedelta]) -> bool:
+async def has_backlog(store: Store, domain: str, retention: Mapping[str, timedelta]) -> bool:
     """Whether the ledger has events that are not published, or rows are kept for too long."""
     manifests = manifests_of(store, domain)
     head = await manifests.head()
-    published = parent_of(head)
+    published = manifest_at(head)
     mine = {table: span for table, span in retention.items() if table in TIER2[domain]}
     if published is not None and await Retention(manifests, mine).is_overdue(
         head.number, published.retained_from
@@ -108,9 +108,9 @@ async def is_behind(store: Store, domain: str, retention: Mapping[str, timedelta
     return await _above(store, domain, published) > 0
 
 
-async def waiting_segments(store: Store, domain: str) -> int:
+async def count_waiting_segments(store: Store, domain: str) -> int:
     """How many segments of the ledger are in no manifest yet; of very many, as many as one job takes."""
-    return await _above(store, domain, parent_of(await manifests_of(store, domain).head()))
+    return await _above(store, domain, manifest_at(await manifests_of(store, domain).head()))
 
 
 async def _above(store: Store, domain: str, published: Manifest | None) -> int:

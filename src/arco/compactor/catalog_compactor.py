@@ -8,7 +8,7 @@ from arco.catalog.manifest import CommitKind
 from arco.catalog.port import Committed, SyncCompact
 from arco.compactor.catalog_merge import LONGEST_TAIL, is_due, merge
 from arco.compactor.domains import DOMAINS
-from arco.compactor.publisher import Change, Publisher, parent_of
+from arco.compactor.publisher import ManifestChange, Publisher, manifest_at
 from arco.compactor.sync_compaction import committed, sync_compact
 from arco.core.clock import utc
 from arco.core.errors import Conflict, Invalid
@@ -22,10 +22,10 @@ from arco.storage.store import Store
 _GRACE = timedelta(days=1)
 
 
-Tell = Callable[[str, Exception], None]  # what has failed in the background, and how
+FailureCallback = Callable[[str, Exception], None]  # what has failed in the background, and how
 
 
-class Compactor:
+class CatalogCompactor:
     """The one that publishes, for one workspace."""
 
     def __init__(
@@ -34,7 +34,7 @@ class Compactor:
         *,
         retention: timedelta = DEFAULT_RETENTION,
         grace: timedelta = _GRACE,
-        tell: Tell | None = None,
+        tell: FailureCallback | None = None,
     ) -> None:
         self._store = store
         self._keep = retention + grace
@@ -74,7 +74,7 @@ class Compactor:
     def _merge_soon(self) -> None:
         """Merge beside the callers once a tail is long; one merge at a time."""
         head = self._publisher.chain.remembered()
-        manifest = None if head is None else parent_of(head)
+        manifest = None if head is None else manifest_at(head)
         busy = self._merging is not None and not self._merging.done()
         rested = head is not None and head.number >= self._rest_until
         if manifest is not None and is_due(manifest) and rested and not busy:
@@ -105,12 +105,12 @@ async def mark_orphans(publisher: Publisher, before: str) -> Committed:
         raise Invalid("orphans are marked up to a moment that has passed")
     while True:
         head = await publisher.chain.head()
-        parent = parent_of(head)
+        parent = manifest_at(head)
         if parent is None:
             raise Invalid("nothing was published yet, so there is nothing to mark")
         if parent.orphans_before is not None and parent.orphans_before >= mark:
             return committed(head)
-        change = Change(
+        change = ManifestChange(
             kind=CommitKind.MARK,
             commit_ulid=new_ulid(runtime),
             tail=parent.tail,

@@ -24,15 +24,15 @@ from arco.catalog.state_file import read_rows
 from arco.compactor.base_files import BaseFiles, read_base
 from arco.compactor.domains import file_path
 from arco.compactor.publisher import (
-    Change,
+    ManifestChange,
     NewFile,
     Publisher,
-    attempt_ulid,
-    is_doomed,
-    mark_of,
-    parent_of,
+    is_below_orphan_mark,
+    manifest_at,
+    new_attempt_ulid,
+    orphan_mark,
 )
-from arco.compactor.state_file_writer import encode
+from arco.compactor.state_file_writer import encode_state_file
 from arco.core.errors import Conflict
 from arco.core.ids import new_ulid
 from arco.fold.fold import fold
@@ -77,7 +77,7 @@ async def merge(
 ) -> Head | None:
     """Merge all tails; None if there is nothing to do, or another merge was first."""
     head = await publisher.chain.head()
-    manifest = parent_of(head)
+    manifest = manifest_at(head)
     if manifest is None:
         return None
     work = _Merge(publisher, manifest, forget_before)
@@ -104,7 +104,7 @@ class _Merge:
             str, tuple[FileRef, ...]
         ] = {}  # what stands for the merged files of a tail
         self._forgetting = Forgetting(forget_before)
-        self._attempt = attempt_ulid(self._store.runtime, mark_of(manifest))
+        self._attempt = new_attempt_ulid(self._store.runtime, orphan_mark(manifest))
         self._files = BaseFiles(manifest.base)
         self._base = manifest.base
         self.files: list[NewFile] = []
@@ -131,7 +131,7 @@ class _Merge:
     async def publish(self, head: Head) -> Head | None:
         """Publish on the newest head that still has all inputs (P26)."""
         while True:
-            manifest = parent_of(head)
+            manifest = manifest_at(head)
             if manifest is None or not self._fits(manifest):
                 return None
             try:
@@ -140,13 +140,13 @@ class _Merge:
                 head = await self._publisher.chain.head()
 
     def _fits(self, head: Manifest) -> bool:
-        if is_doomed(self._attempt, head):
+        if is_below_orphan_mark(self._attempt, head):
             return False
         tail = {ref.path for files in head.tail.values() for ref in files}
         return head.base == self._input.base and self._merged <= tail
 
-    def _change(self, head: Manifest) -> Change:
-        return Change(
+    def _change(self, head: Manifest) -> ManifestChange:
+        return ManifestChange(
             kind=CommitKind.MERGE,
             commit_ulid=new_ulid(self._store.runtime),
             tail={
@@ -201,7 +201,7 @@ class _Merge:
             there = [part for part in parts if part is not None]
             folded = fold(table, pa.concat_tables([table.schema.empty_table(), *there]))
             kept = self._forgetting.sift(table, folded)
-            return encode(table, kept, path) if kept.num_rows else None
+            return encode_state_file(table, kept, path) if kept.num_rows else None
 
         # In a thread: a large bucket takes a while, and others are served meanwhile.
         new = await self._tasks.in_thread(work)
@@ -234,7 +234,7 @@ class _Merge:
 
 def _folded(table: StateTable, parts: Sequence[pa.Table], path: str) -> tuple[FileRef, bytes]:
     """One file with what counts of some rows."""
-    return encode(table, fold(table, pa.concat_tables(parts)), path)
+    return encode_state_file(table, fold(table, pa.concat_tables(parts)), path)
 
 
 def _by_bucket(table: StateTable, rows: pa.Table) -> dict[int, pa.Table]:

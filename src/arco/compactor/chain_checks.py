@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from arco.compactor.verification_report import Checked, ProblemKind, Wrong
+from arco.compactor.verification_report import Discrepancy, ProblemKind, VerificationCounts
 from arco.core.errors import Corrupt
 from arco.fold.tier1 import DOMAIN
 from arco.ledger.claim import KEYS
@@ -27,23 +27,23 @@ _LOOK_AHEAD = 16
 
 
 @dataclass(frozen=True)
-class Extent:
+class ChainRange:
     """Which numbers of a chain are kept; -1 is the head of an empty one."""
 
     floor: int
     head: int
 
 
-async def read_link(chain: Chain, number: int, kind: ProblemKind) -> Entry | None:
+async def read_entry(chain: Chain, number: int, kind: ProblemKind) -> Entry | None:
     """One number of a chain, or None where there is none; `Wrong` if it cannot be read."""
     try:
         return await chain.find(number)
     except Corrupt as problem:
         led_by = number if kind is ProblemKind.MANIFEST else None
-        raise Wrong(kind, chain.key(number), str(problem), number=led_by) from problem
+        raise Discrepancy(kind, chain.key(number), str(problem), number=led_by) from problem
 
 
-async def measure(chain: Chain, kind: ProblemKind = ProblemKind.MANIFEST) -> Extent:
+async def measure_chain(chain: Chain, kind: ProblemKind = ProblemKind.MANIFEST) -> ChainRange:
     """The floor and the head, or `Wrong` if a number in between is missing."""
     # The hint first: what it names was there before anything that is read after it.
     hint = await read_hint(chain.store, f"{chain.path}/head.json")
@@ -57,7 +57,7 @@ async def measure(chain: Chain, kind: ProblemKind = ProblemKind.MANIFEST) -> Ext
         raise _missing_entry(chain, head + 1, which, kind)
     if is_promised and head < floor:
         raise _missing_entry(chain, floor, "the floor says that it is there", kind)
-    return Extent(floor, head)
+    return ChainRange(floor, head)
 
 
 async def _newest_floor(chain: Chain, hint: Hint | None) -> tuple[int, bool]:
@@ -65,17 +65,23 @@ async def _newest_floor(chain: Chain, hint: Hint | None) -> tuple[int, bool]:
     floors = Chain(chain.store, f"{chain.path}/floor", hinted=False, floored=False)
     last: Entry | None = None
     floor = 0
-    while (entry := await read_link(floors, _next(last), ProblemKind.FLOOR)) is not None:
+    while (entry := await read_entry(floors, _next(last), ProblemKind.FLOOR)) is not None:
         path = floors.key(entry.number)
         if entry.link.parent_sha256 != (None if last is None else last.sha256()):
             path = path if last is None else floors.key(last.number)
-            raise Wrong(ProblemKind.FLOOR, path, "does not have the bytes that the next one names")
+            raise Discrepancy(
+                ProblemKind.FLOOR, path, "does not have the bytes that the next one names"
+            )
         said = _floor_in(entry, path)
         if said < floor:
-            raise Wrong(ProblemKind.FLOOR, path, f"is {said}, below {floor}, the one before it")
+            raise Discrepancy(
+                ProblemKind.FLOOR, path, f"is {said}, below {floor}, the one before it"
+            )
         floor, last = said, entry
     if hint is not None and hint.floor_index >= _next(last):
-        raise Wrong(ProblemKind.FLOOR, floors.key(_next(last)), "is missing: the hint names it")
+        raise Discrepancy(
+            ProblemKind.FLOOR, floors.key(_next(last)), "is missing: the hint names it"
+        )
     return floor, last is not None
 
 
@@ -83,7 +89,7 @@ def _floor_in(entry: Entry, path: str) -> int:
     try:
         return entry.body(FloorBody).floor
     except Corrupt as problem:
-        raise Wrong(ProblemKind.FLOOR, path, "does not hold a floor") from problem
+        raise Discrepancy(ProblemKind.FLOOR, path, "does not hold a floor") from problem
 
 
 def _next(last: Entry | None) -> int:
@@ -98,7 +104,7 @@ async def _listed_head(chain: Chain, floor: int, kind: ProblemKind) -> int:
             continue
         while number > expected:
             # Looked for by its key: it may have been made while the listing was under way.
-            if await read_link(chain, expected, kind) is None:
+            if await read_entry(chain, expected, kind) is None:
                 raise _missing_entry(chain, expected, f"number {number} is there", kind)
             expected += 1
         expected += 1
@@ -107,7 +113,7 @@ async def _listed_head(chain: Chain, floor: int, kind: ProblemKind) -> int:
 
 async def _probed_head(chain: Chain, floor: int, hint: Hint | None, kind: ProblemKind) -> int:
     async def probe(number: int) -> Entry | None:
-        return await read_link(chain, number, kind)
+        return await read_entry(chain, number, kind)
 
     start = floor if hint is None else max(floor, hint.number)
     low = await probe(start)
@@ -122,9 +128,9 @@ async def _probed_head(chain: Chain, floor: int, hint: Hint | None, kind: Proble
     return head
 
 
-def _missing_entry(chain: Chain, number: int, why: str, kind: ProblemKind) -> Wrong:
+def _missing_entry(chain: Chain, number: int, why: str, kind: ProblemKind) -> Discrepancy:
     led_by = number if kind is ProblemKind.MANIFEST else None
-    return Wrong(kind, chain.key(number), f"is missing: {why}", number=led_by)
+    return Discrepancy(kind, chain.key(number), f"is missing: {why}", number=led_by)
 
 
 def _number(chain: Chain, key: str) -> int | None:
@@ -143,7 +149,7 @@ _FAMILIES = (
 )
 
 
-async def check_side_chains(store: Store, domain: str, checked: Checked) -> None:
+async def check_side_chains(store: Store, domain: str, checked: VerificationCounts) -> None:
     """`Wrong` at the first number of them that is not what it was."""
     if not may(store.role, Verb.GET, f"locks/{domain}/_"):
         return
@@ -160,15 +166,15 @@ async def check_side_chains(store: Store, domain: str, checked: Checked) -> None
                 await _check_chain(Chain(store, path), checked)
 
 
-async def _check_chain(chain: Chain, checked: Checked) -> None:
+async def _check_chain(chain: Chain, checked: VerificationCounts) -> None:
     before = await _floor(chain)
     try:
-        extent = await measure(chain, ProblemKind.LINK)
+        extent = await measure_chain(chain, ProblemKind.LINK)
         for first in range(extent.floor, extent.head + 1, _AT_ONCE):
             # One more at the end, which vouches for the one before it.
             last = min(extent.head, first + _AT_ONCE)
             await _check_run(chain, list(range(first, last + 1)), checked)
-    except Wrong:
+    except Discrepancy:
         if await _floor(chain) == before:
             raise
 
@@ -181,18 +187,18 @@ async def _floor(chain: Chain) -> int | None:
         return None
 
 
-async def _check_run(chain: Chain, numbers: list[int], checked: Checked) -> None:
+async def _check_run(chain: Chain, numbers: list[int], checked: VerificationCounts) -> None:
     found = await chain.store.runtime.tasks.gather(
-        *(read_link(chain, number, ProblemKind.LINK) for number in numbers)
+        *(read_entry(chain, number, ProblemKind.LINK) for number in numbers)
     )
     checked.links += len(found)
     _check_parents(chain, [entry for entry in found if entry is not None])
 
 
-async def _check_key(chain: Chain, numbers: list[int], checked: Checked) -> None:
+async def _check_key(chain: Chain, numbers: list[int], checked: VerificationCounts) -> None:
     if numbers != list(range(len(numbers))):
         gap = next(at for at, number in enumerate(numbers) if at != number)
-        raise Wrong(ProblemKind.LINK, chain.key(gap), "is missing: a later number is there")
+        raise Discrepancy(ProblemKind.LINK, chain.key(gap), "is missing: a later number is there")
     await _check_run(chain, numbers, checked)
 
 
@@ -201,7 +207,7 @@ def _check_parents(chain: Chain, entries: list[Entry]) -> None:
         follows = child.number == parent.number + 1
         if follows and child.link.parent_sha256 != parent.sha256():
             fault = "does not have the bytes that the next number names"
-            raise Wrong(ProblemKind.LINK, chain.key(parent.number), fault)
+            raise Discrepancy(ProblemKind.LINK, chain.key(parent.number), fault)
 
 
 async def _below(store: Store, folder: str) -> AsyncIterator[str]:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterable
 
 import msgspec
 
-from arco.compactor.progress import Meter
+from arco.compactor.progress import ProgressCounter
 from arco.core.errors import Conflict, NotFound
 from arco.storage.backend import Meta
 from arco.storage.store import Store
@@ -18,7 +18,7 @@ from arco.storage.store import Store
 _REMEMBERED = 10_000
 
 
-class Pile(msgspec.Struct, kw_only=True):
+class ObjectCount(msgspec.Struct, kw_only=True):
     """How many objects, and how many bytes they are."""
 
     objects: int = 0
@@ -30,26 +30,26 @@ class Pile(msgspec.Struct, kw_only=True):
         self.bytes += meta.size_bytes
 
 
-def total(piles: Iterable[Pile]) -> Pile:
+def add_object_counts(piles: Iterable[ObjectCount]) -> ObjectCount:
     """Several piles in one."""
-    whole = Pile()
+    whole = ObjectCount()
     for pile in piles:
         whole.objects += pile.objects
         whole.bytes += pile.bytes
     return whole
 
 
-class Sweep(Store):
+class CollectingStore(Store):
     """Another handle, whose deletions are counted, by the first part of their paths."""
 
-    def __init__(self, inner: Store, meter: Meter, *, rehearsed: bool) -> None:
+    def __init__(self, inner: Store, meter: ProgressCounter, *, rehearsed: bool) -> None:
         self._inner = inner
         self._meter = meter
         self._rehearsed = rehearsed
         self.runtime = inner.runtime
         self.scope = inner.scope
         self.role = inner.role
-        self.gone: dict[str, Pile] = {}
+        self.gone: dict[str, ObjectCount] = {}
         self.made: list[Meta] = []
         self._hidden: set[str] = set()
         self._shown: dict[str, bytes] = {}
@@ -95,7 +95,7 @@ class Sweep(Store):
             self._hidden.add(key)
         else:
             await self._inner.delete(key)
-        self.gone.setdefault(key.partition("/")[0], Pile()).add(meta)
+        self.gone.setdefault(key.partition("/")[0], ObjectCount()).add(meta)
         self._meter.step()
 
     async def list(self, prefix: str, after: str = "") -> AsyncIterator[Meta]:

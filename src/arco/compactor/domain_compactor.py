@@ -17,19 +17,26 @@ from types import MappingProxyType
 import msgspec
 
 from arco.catalog.manifest import Base, BaseIndex, CommitKind, Counts, Manifest, Ref, read_index
-from arco.compactor.backlog import News
+from arco.compactor.backlog import NewSegments
 from arco.compactor.base_files import BaseFiles
-from arco.compactor.engine import Engine, Folded, FoldJob, JobTooLarge, OnCrash, fold_dividing
+from arco.compactor.engine import (
+    CompactionEngine,
+    CrashCallback,
+    FoldJob,
+    FoldResult,
+    JobTooLarge,
+    fold_isolating_crashes,
+)
 from arco.compactor.publisher import (
-    Change,
+    ManifestChange,
     Publisher,
-    attempt_ulid,
-    mark_of,
-    parent_of,
+    manifest_at,
+    new_attempt_ulid,
+    orphan_mark,
     publish_on_head,
 )
 from arco.compactor.retention import Retention
-from arco.compactor.tail_merge import Policy, TailMerge
+from arco.compactor.tail_merge import TailMerge, TailPolicy
 from arco.core.clock import Clock
 from arco.core.errors import Conflict, Corrupt
 from arco.core.ids import new_ulid
@@ -45,7 +52,7 @@ from arco.storage.store import Store
 _KEEP_ALL: Mapping[str, timedelta] = MappingProxyType({})
 
 
-class Laps:
+class PhaseTimer:
     """Time by phase; the same phase may come again."""
 
     def __init__(self, clock: Clock) -> None:
@@ -64,7 +71,7 @@ class Laps:
         return {phase: round(ms) for phase, ms in self._spent_ms.items()}
 
 
-class Cycle(msgspec.Struct, frozen=True, kw_only=True):
+class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     """What was published, and what its time went into."""
 
     domain: str
@@ -87,13 +94,13 @@ class DomainCompactor:
         self,
         store: Store,
         domain: str,
-        engine: Engine,
+        engine: CompactionEngine,
         *,
         retention: Mapping[str, timedelta] = _KEEP_ALL,
         bell: Bell | None = None,
         most_segments: int = MOST_PLACES,
-        policy: Policy | None = None,
-        on_crash: OnCrash | None = None,
+        policy: TailPolicy | None = None,
+        on_crash: CrashCallback | None = None,
     ) -> None:
         self.domain = domain
         self._on_crash = on_crash
@@ -103,14 +110,14 @@ class DomainCompactor:
         self._tables = TIER2[domain]
         self._bell = bell or Bell(store.runtime.tasks)
         self._most = self._room = most_segments
-        self._policy = policy or Policy()
+        self._policy = policy or TailPolicy()
         self._publisher = Publisher(store, domain)
         self._retention = Retention(
             self._publisher.chain,
             {table: span for table, span in retention.items() if table in self._tables},
         )
         self._handed = HandedSegments()
-        self._news: News | None = None  # None: to be looked for from the head on
+        self._news: NewSegments | None = None  # None: to be looked for from the head on
         self._seen: Manifest | None = None  # at the head as it was last seen
         self._seen_number = -1
         self._seen_ms = 0.0
@@ -118,7 +125,7 @@ class DomainCompactor:
         self._may_forget = True
         self.is_behind = False  # whether the last cycle left some of what it had found
 
-    async def follow(self) -> AsyncIterator[Cycle]:
+    async def follow(self) -> AsyncIterator[CycleReport]:
         """Cycles as there is work, for ever, hardly asking the store while there is none (P17)."""
         while True:
             cycle = await self.cycle()
@@ -138,12 +145,12 @@ class DomainCompactor:
         """How long it takes until there is something to do, if nobody rings."""
         return 1 if self._news is None else self._news.due_in_ms()
 
-    async def cycle(self, *, everything: bool = False) -> Cycle | None:
+    async def cycle(self, *, everything: bool = False) -> CycleReport | None:
         """Fold one batch of new segments and publish it; None if there is nothing to publish.
 
         `everything` looks at all streams, due or not, and waits for nothing.
         """
-        laps = Laps(self._clock)
+        laps = PhaseTimer(self._clock)
         try:
             while True:
                 news = await self._look(everything=everything)
@@ -154,7 +161,7 @@ class DomainCompactor:
                 laps.end("find")
                 if not await self._is_worth_it(news, everything=everything):
                     return None  # another has seen to it
-                if _watermark(parent_of(head)) == news.since:
+                if _watermark(manifest_at(head)) == news.since:
                     cycle = await self._fold_unless_collected(news, head, laps)
                     if cycle is not None:
                         return cycle
@@ -165,11 +172,11 @@ class DomainCompactor:
             self._handed.clear()
             raise
 
-    async def merge(self) -> Cycle | None:
+    async def merge(self) -> CycleReport | None:
         """Make long tails shorter, or bring them into the base; None if that is not due, or was lost."""
-        laps = Laps(self._clock)
+        laps = PhaseTimer(self._clock)
         head = self._publisher.chain.remembered() or await self._publisher.chain.head()
-        manifest = parent_of(head)
+        manifest = manifest_at(head)
         if manifest is None or not self._policy.is_due(manifest, behind=self.is_behind):
             return None
         base = BaseFiles(manifest.base, await self._read_index(manifest.base.index))
@@ -180,7 +187,7 @@ class DomainCompactor:
         try:
             await work.fold(self._engine, forget=self._may_forget)
         except Corrupt:
-            if work.holds(parent_of(await self._publisher.chain.head())):
+            if work.holds(manifest_at(await self._publisher.chain.head())):
                 raise
             return None  # we slept: another has merged these files, and they were collected
         laps.end("merge")
@@ -189,7 +196,7 @@ class DomainCompactor:
         self._may_forget = published is not None
         if published is None:
             return None
-        return Cycle(
+        return CycleReport(
             domain=self.domain,
             kind=CommitKind.MERGE,
             manifest=published.number,
@@ -203,7 +210,7 @@ class DomainCompactor:
         """Leave a fresh hint."""
         await self._publisher.chain.close()
 
-    async def _look(self, *, everything: bool) -> News:
+    async def _look(self, *, everything: bool) -> NewSegments:
         """What is new since the watermark that is published."""
         if self._news is None or await self._has_lost_touch(self._news):
             self._news = await self._begin()
@@ -216,18 +223,18 @@ class DomainCompactor:
             await self._news.look(most=self._room, everything=everything)
         return self._news
 
-    async def _has_lost_touch(self, news: News) -> bool:
+    async def _has_lost_touch(self, news: NewSegments) -> bool:
         """Whether another has published while we found nothing, which is asked twice an hour.
 
         What it has folded may be collected, slots too: we would look for keys that never come back.
         """
         if self._clock.elapsed_ms() - self._seen_ms < FRESH_MS / 2:
             return False
-        return _watermark(parent_of(await self._head())) != news.since
+        return _watermark(manifest_at(await self._head())) != news.since
 
-    async def _begin(self) -> News:
-        since = _watermark(parent_of(await self._head()))
-        return News(self._store, self.domain, since, self._handed)
+    async def _begin(self) -> NewSegments:
+        since = _watermark(manifest_at(await self._head()))
+        return NewSegments(self._store, self.domain, since, self._handed)
 
     async def _head(self) -> Head:
         head = await self._publisher.chain.head()
@@ -235,9 +242,9 @@ class DomainCompactor:
         return head
 
     def _see(self, head: Head) -> None:
-        self._seen, self._seen_number, self._seen_ms = parent_of(head), head.number, head.seen_ms
+        self._seen, self._seen_number, self._seen_ms = manifest_at(head), head.number, head.seen_ms
 
-    async def _is_worth_it(self, news: News, *, everything: bool) -> bool:
+    async def _is_worth_it(self, news: NewSegments, *, everything: bool) -> bool:
         """Whether there is reason to publish now: events, what has waited long, or rows that have to go."""
         if news.is_ripe() or (everything and news.watermark != news.since):
             return True
@@ -245,23 +252,25 @@ class DomainCompactor:
             self._seen_number, _bounds(self._seen)
         )
 
-    async def _fold_unless_collected(self, news: News, head: Head, laps: Laps) -> Cycle | None:
+    async def _fold_unless_collected(
+        self, news: NewSegments, head: Head, laps: PhaseTimer
+    ) -> CycleReport | None:
         """`_fold`; None also if we slept, and another has folded what was collected since."""
         try:
             return await self._fold(news, head, laps)
         except Corrupt:
-            if _watermark(parent_of(await self._head())) == news.since:
+            if _watermark(manifest_at(await self._head())) == news.since:
                 raise
             return None
 
-    async def _fold(self, news: News, head: Head, laps: Laps) -> Cycle | None:
+    async def _fold(self, news: NewSegments, head: Head, laps: PhaseTimer) -> CycleReport | None:
         """Have the news folded, and publish them; None if they must be looked for again.
 
         That is so if another has published meanwhile, or if they are too many for one publication.
         """
-        parent = parent_of(head)
-        attempt = attempt_ulid(self._store.runtime, mark_of(parent))
-        folded = Folded(files=(), counts=Counts())
+        parent = manifest_at(head)
+        attempt = new_attempt_ulid(self._store.runtime, orphan_mark(parent))
+        folded = FoldResult(files=(), counts=Counts())
         if segments := news.segments():
             job = FoldJob(
                 domain=self.domain,
@@ -294,9 +303,9 @@ class DomainCompactor:
         self.is_behind = news.is_cut_short
         return self._report(published, folded, laps)
 
-    async def _fold_on_engine(self, job: FoldJob) -> Folded:
+    async def _fold_on_engine(self, job: FoldJob) -> FoldResult:
         try:
-            folded = await fold_dividing(self._engine, job, self._on_crash)
+            folded = await fold_isolating_crashes(self._engine, job, self._on_crash)
         except JobTooLarge:
             raise
         except Exception:
@@ -305,10 +314,10 @@ class DomainCompactor:
         self._room = min(self._most, self._room * 2)
         return folded
 
-    def _report(self, published: Head, folded: Folded, laps: Laps) -> Cycle:
+    def _report(self, published: Head, folded: FoldResult, laps: PhaseTimer) -> CycleReport:
         oldest = folded.counts.oldest_received
         now_ms = self._clock.now_ms()
-        return Cycle(
+        return CycleReport(
             domain=self.domain,
             kind=CommitKind.FOLD,
             manifest=published.number,
@@ -337,15 +346,15 @@ def _bounds(manifest: Manifest | None) -> dict[str, datetime]:
 
 def _change(
     parent: Manifest | None,
-    news: News,
-    folded: Folded,
+    news: NewSegments,
+    folded: FoldResult,
     bounds: dict[str, datetime],
     commit_ulid: str,
-) -> Change:
+) -> ManifestChange:
     tail = {} if parent is None else dict(parent.tail)
     for new in folded.files:
         tail[new.table] = (*tail.get(new.table, ()), new.file)
-    return Change(
+    return ManifestChange(
         kind=CommitKind.FOLD,
         commit_ulid=commit_ulid,
         tail=tail,

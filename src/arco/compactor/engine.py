@@ -51,17 +51,17 @@ class EngineCrashed(Unavailable):
     code = "engine_crashed"
 
 
-class NewRef(msgspec.Struct, frozen=True):
+class NewStateFile(msgspec.Struct, frozen=True):
     """A file that was created, and the table that it belongs to."""
 
     table: str
     file: FileRef
 
 
-class Folded(msgspec.Struct, frozen=True, kw_only=True):
+class FoldResult(msgspec.Struct, frozen=True, kw_only=True):
     """What became of the segments."""
 
-    files: tuple[NewRef, ...]
+    files: tuple[NewStateFile, ...]
     counts: Counts
 
 
@@ -89,31 +89,33 @@ class MergeJob(msgspec.Struct, frozen=True, kw_only=True):
     retained_from: dict[str, datetime]
 
 
-class Merged(msgspec.Struct, frozen=True, kw_only=True):
+class MergeResult(msgspec.Struct, frozen=True, kw_only=True):
     """The new files; a bucket without one has no rows left. `forgotten` counts rows that have left."""
 
-    files: tuple[NewRef, ...]
+    files: tuple[NewStateFile, ...]
     forgotten: int = 0
 
 
-class Engine(Protocol):
+class CompactionEngine(Protocol):
     """Who does the work of Tier 2: this process, or Spark."""
 
-    async def fold(self, job: FoldJob) -> Folded:
+    async def fold(self, job: FoldJob) -> FoldResult:
         """Fold segments into new files."""
 
-    async def merge(self, job: MergeJob) -> Merged:
+    async def merge(self, job: MergeJob) -> MergeResult:
         """Fold files into fewer."""
 
 
-MOST_CRASHES = 3
+MAX_CRASHES = 3
 
-OnCrash = Callable[[Exception], None]  # is told of every crash, most of which are not raised
+CrashCallback = Callable[[Exception], None]  # is told of every crash, most of which are not raised
 
 
-async def fold_dividing(engine: Engine, job: FoldJob, on_crash: OnCrash | None = None) -> Folded:
+async def fold_isolating_crashes(
+    engine: CompactionEngine, job: FoldJob, on_crash: CrashCallback | None = None
+) -> FoldResult:
     """Fold a job, in parts if the engine crashes; a segment that does it alone goes into quarantine."""
-    tries = MOST_CRASHES if len(job.segments) == 1 else 1
+    tries = MAX_CRASHES if len(job.segments) == 1 else 1
     crash: EngineCrashed | None = None
     for _ in range(tries):
         try:
@@ -124,9 +126,13 @@ async def fold_dividing(engine: Engine, job: FoldJob, on_crash: OnCrash | None =
                 on_crash(problem)
     if len(job.segments) > 1:
         middle = len(job.segments) // 2
-        first = await fold_dividing(engine, _slice_job(job, 0, middle), on_crash)
-        second = await fold_dividing(engine, _slice_job(job, middle, len(job.segments)), on_crash)
-        return Folded(files=(*first.files, *second.files), counts=add(first.counts, second.counts))
+        first = await fold_isolating_crashes(engine, _slice_job(job, 0, middle), on_crash)
+        second = await fold_isolating_crashes(
+            engine, _slice_job(job, middle, len(job.segments)), on_crash
+        )
+        return FoldResult(
+            files=(*first.files, *second.files), counts=add_counts(first.counts, second.counts)
+        )
     reason = f"compaction of its segment failed {tries} times: {crash}"
     return await engine.fold(msgspec.structs.replace(job, quarantine_reason=reason))
 
@@ -135,7 +141,7 @@ def _slice_job(job: FoldJob, start: int, end: int) -> FoldJob:
     return msgspec.structs.replace(job, segments=job.segments[start:end], divisible=False)
 
 
-def add(some: Counts, more: Counts) -> Counts:
+def add_counts(some: Counts, more: Counts) -> Counts:
     """Both together."""
     oldest = [each.oldest_received for each in (some, more) if each.oldest_received is not None]
     newest = [each.newest_received for each in (some, more) if each.newest_received is not None]

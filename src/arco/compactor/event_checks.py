@@ -12,8 +12,8 @@ import pyarrow as pa
 from arco.catalog.event import CatalogChanged, read_event
 from arco.catalog.manifest import Commit, Counts, Deed
 from arco.catalog.model import AnyRow, to_columns
-from arco.compactor.manifest_checks import closed_by
-from arco.compactor.verification_report import Checked, ProblemKind, Wrong
+from arco.compactor.manifest_checks import closed_streams
+from arco.compactor.verification_report import Discrepancy, ProblemKind, VerificationCounts
 from arco.core.errors import Corrupt, Invalid
 from arco.core.hashing import sha256_hex
 from arco.fold.fold import fold
@@ -36,10 +36,10 @@ Rows = dict[str, list[AnyRow]]
 _SHORTEST = timedelta(milliseconds=SHORTEST_RETENTION_MS)
 
 
-class Replay:
+class EventReplay:
     """Reads the events of one commit after the other."""
 
-    def __init__(self, store: Store, checked: Checked) -> None:
+    def __init__(self, store: Store, checked: VerificationCounts) -> None:
         self._store = store
         self._checked = checked
 
@@ -116,7 +116,7 @@ def _check_deed(said: CatalogChanged, deed: Deed, number: int) -> None:
         raise _event_discrepancy(deed.event_path, fault, number)
 
 
-def check_published(record: Commit, rows: Rows, published: Mapping[str, pa.Table]) -> None:
+def check_published_rows(record: Commit, rows: Rows, published: Mapping[str, pa.Table]) -> None:
     """`Wrong` if the rows of the files that a commit has added are not those of its events."""
     number = record.number
     first = record.event_paths[0]
@@ -138,8 +138,8 @@ def check_published(record: Commit, rows: Rows, published: Mapping[str, pa.Table
             raise _event_discrepancy(first, fault, number)
 
 
-def _event_discrepancy(path: str, fault: str, number: int) -> Wrong:
-    return Wrong(ProblemKind.EVENT, path, fault, number=number)
+def _event_discrepancy(path: str, fault: str, number: int) -> Discrepancy:
+    return Discrepancy(ProblemKind.EVENT, path, fault, number=number)
 
 
 _AT_ONCE = 16
@@ -147,16 +147,16 @@ _AT_ONCE = 16
 Place = tuple[str, int]
 
 
-class FoldedCheck:
+class FoldedSegmentCheck:
     """Checks one commit after the other."""
 
-    def __init__(self, store: Store, checked: Checked) -> None:
+    def __init__(self, store: Store, checked: VerificationCounts) -> None:
         self._store = store
         self._checked = checked
 
     async def check_seals(self, record: Commit, mark: Watermark) -> None:
         """`Wrong` if a stream has left the watermark without its seal."""
-        for place in closed_by(record, mark).items():
+        for place in closed_streams(record, mark).items():
             segment = (await self._find(place, record))[0]
             if segment is None or not segment.seal:
                 fault = "is missing" if segment is None else "is no seal"
@@ -166,7 +166,7 @@ class FoldedCheck:
 
     async def check_segments(self, record: Commit, mark: Watermark) -> None:
         """`Wrong` if segments are missing, or have other sizes than were counted."""
-        seals = set(closed_by(record, mark).items())
+        seals = set(closed_streams(record, mark).items())
         places = [
             (stream, seq)
             for stream, (first, last) in record.streams.items()
@@ -206,6 +206,6 @@ class FoldedCheck:
 
 def _segment_discrepancy(
     place: Place, fault: str, record: Commit, *, led_by: int | None = None
-) -> Wrong:
+) -> Discrepancy:
     number = record.number if led_by is None else led_by
-    return Wrong(ProblemKind.EVENT, segment_key(record.domain, *place), fault, number=number)
+    return Discrepancy(ProblemKind.EVENT, segment_key(record.domain, *place), fault, number=number)

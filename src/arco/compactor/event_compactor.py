@@ -12,10 +12,10 @@ from datetime import timedelta
 from types import MappingProxyType
 
 from arco.compactor.backoff import Backoff
-from arco.compactor.catalog_compactor import Tell
-from arco.compactor.domain_compactor import Cycle, DomainCompactor
-from arco.compactor.engine import Engine
-from arco.compactor.tail_merge import Policy
+from arco.compactor.catalog_compactor import FailureCallback
+from arco.compactor.domain_compactor import CycleReport, DomainCompactor
+from arco.compactor.engine import CompactionEngine
+from arco.compactor.tail_merge import TailPolicy
 from arco.core.runtime import Runtime
 from arco.fold.tier2 import TIER2
 from arco.ledger.follower import MOST_PLACES
@@ -28,7 +28,7 @@ _SHORTEST_MS = 1_000
 
 
 @dataclass(frozen=True)
-class Pace:
+class CompactionPace:
     """How long a domain rests from the begin of one cycle to the begin of the next.
 
     `longest_ms` while cycles carry few events, a second while they carry many, and not at all while
@@ -44,19 +44,19 @@ class Pace:
         return min(_SHORTEST_MS, self.longest_ms) if events >= MANY_EVENTS else self.longest_ms
 
 
-Report = Callable[[Cycle], None]
+CycleCallback = Callable[[CycleReport], None]
 
 _KEEP_ALL: Mapping[str, timedelta] = MappingProxyType({})
 
 
-class Standing:
+class DomainState:
     """How one domain stands, as its compactor knows it."""
 
     def __init__(self, runtime: Runtime, compactor: DomainCompactor) -> None:
         self.compactor = compactor
         self.cycles = Backoff(runtime)
         self.merges = Backoff(runtime)
-        self.last: Cycle | None = None  # the last that has published events
+        self.last: CycleReport | None = None  # the last that has published events
         self.rung = runtime.tasks.event()
         self.rests_until_ms = 0.0
 
@@ -70,7 +70,7 @@ class Standing:
         return max(self.compactor.due_in_ms(), self.cycles.rest_ms())
 
 
-class Tier2:
+class EventCompactor:
     """Compacts all domains until it is closed.
 
     `report` hears of every manifest, `tell` of what has failed. `retention` says by table how long rows
@@ -80,27 +80,27 @@ class Tier2:
     def __init__(
         self,
         store: Store,
-        engine: Engine,
+        engine: CompactionEngine,
         *,
         domains: Sequence[str] = tuple(TIER2),
         retention: Mapping[str, timedelta] = _KEEP_ALL,
-        tell: Tell | None = None,
-        report: Report | None = None,
+        tell: FailureCallback | None = None,
+        report: CycleCallback | None = None,
         most_segments: int = MOST_PLACES,
-        policy: Policy | None = None,
-        pace: Pace | None = None,
+        policy: TailPolicy | None = None,
+        pace: CompactionPace | None = None,
     ) -> None:
         self._tasks = store.runtime.tasks
         self._clock = store.runtime.clock
         self._tell = tell
         self._report = report
-        self._pace = pace or Pace()
+        self._pace = pace or CompactionPace()
         self._closing = self._tasks.event()
         self._ended = self._tasks.event()
         self._is_running = False
         self._is_closed = False
         self.domains = {
-            each: Standing(
+            each: DomainState(
                 store.runtime,
                 DomainCompactor(
                     store,
@@ -124,12 +124,12 @@ class Tier2:
             self.domains[domain].compactor.ring(stream, handed=handed)
             self.domains[domain].rung.set()
 
-    async def once(self) -> list[Cycle]:
+    async def once(self) -> list[CycleReport]:
         """All work that there is now, merges included; what fails is raised.
 
         What comes meanwhile is left for the next time: beside a busy writer it would never end.
         """
-        done: list[Cycle] = []
+        done: list[CycleReport] = []
         for each in self.domains.values():
             while (cycle := await each.compactor.cycle(everything=True)) is not None:
                 done.append(self._note(each, cycle))
@@ -163,7 +163,7 @@ class Tier2:
         for each in self.domains.values():
             await each.compactor.close()
 
-    async def _keep_up(self, domain: Standing) -> None:
+    async def _keep_up(self, domain: DomainState) -> None:
         """Compact one domain until `close`."""
         while not self._is_closed:
             domain.rung.clear()
@@ -172,7 +172,7 @@ class Tier2:
             else:
                 await self._wait(domain)
 
-    async def _turn(self, domain: Standing) -> bool:
+    async def _turn(self, domain: DomainState) -> bool:
         """One cycle of a domain and a merge if one is due; whether there was anything to do."""
         if self._is_closed or domain.cycles.rest_ms():
             return False
@@ -191,7 +191,7 @@ class Tier2:
             await self._merge(domain)
         return cycle is not None
 
-    async def _merge(self, domain: Standing) -> None:
+    async def _merge(self, domain: DomainState) -> None:
         """A merge that fails is left alone for a while: a tail that is long costs time only."""
         if self._is_closed or domain.merges.rest_ms():
             return
@@ -204,19 +204,19 @@ class Tier2:
         if merged is not None:
             self._note(domain, merged)
 
-    async def _rest(self, domain: Standing) -> None:
+    async def _rest(self, domain: DomainState) -> None:
         """Let events gather, as the pace demands."""
         rest_ms = domain.rests_until_ms - self._clock.elapsed_ms()
         if rest_ms > 0:
             with suppress(TimeoutError):
                 await self._tasks.deadline(rest_ms, self._closing.wait())
 
-    async def _wait(self, domain: Standing) -> None:
+    async def _wait(self, domain: DomainState) -> None:
         """Until a domain is due, or somebody rings."""
         with suppress(TimeoutError):
             await self._tasks.deadline(domain.due_in_ms(), domain.rung.wait())
 
-    def _note(self, domain: Standing, cycle: Cycle) -> Cycle:
+    def _note(self, domain: DomainState, cycle: CycleReport) -> CycleReport:
         if cycle.counts.events:
             domain.last = cycle
         if self._report is not None:
@@ -230,7 +230,7 @@ class Tier2:
 
         return report
 
-    def _failed(self, what: str, domain: Standing, backoff: Backoff, problem: Exception) -> None:
+    def _failed(self, what: str, domain: DomainState, backoff: Backoff, problem: Exception) -> None:
         backoff.failed(problem)
         if self._tell is not None:
             self._tell(f"{what} of {domain.compactor.domain}", problem)

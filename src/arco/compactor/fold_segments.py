@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from arco.catalog.manifest import Counts
-from arco.compactor.engine import EngineCrashed, FoldJob, NewRef, SegmentRef, add
-from arco.compactor.shards import Blob, pack, unpack
-from arco.compactor.state_file_writer import create_file
+from arco.compactor.engine import EngineCrashed, FoldJob, NewStateFile, SegmentRef, add_counts
+from arco.compactor.shards import Blob, pack_rows, unpack_rows
+from arco.compactor.state_file_writer import create_state_file
 from arco.core.errors import Corrupt
 from arco.events.read import DecodedSegment, SegmentRows, reject_segment
 from arco.fold.fold import fold
@@ -98,25 +98,25 @@ class SegmentReader:
 
 
 @dataclass(frozen=True)
-class Gathered:
+class PartialFold:
     """What some segments come to."""
 
     blobs: list[Blob]
     counts: Counts
 
 
-async def gather(
+async def fold_partially(
     store: Store, job: FoldJob, segments: Sequence[SegmentRef], shards: int
-) -> AsyncIterator[Gathered]:
+) -> AsyncIterator[PartialFold]:
     """Read these segments of a job and fold them partly, block by block."""
     reader = SegmentReader(store, job.domain, segments)
-    async for gathered in gather_from(reader, store, job, shards, await reader.chunk()):
+    async for gathered in fold_partially_from(reader, store, job, shards, await reader.chunk()):
         yield gathered
 
 
-async def gather_from(
+async def fold_partially_from(
     reader: SegmentReader, store: Store, job: FoldJob, shards: int, first: list[RawSegment]
-) -> AsyncIterator[Gathered]:
+) -> AsyncIterator[PartialFold]:
     """Fold the first chunk of a reader and all that follow; while one is folded, the next is read."""
     tasks, chunk = store.runtime.tasks, first
     while chunk:
@@ -131,7 +131,7 @@ async def gather_from(
         chunk = await next_chunk.wait()
 
 
-class ShardFiles:
+class ShardFileWriter:
     """Makes files of the blobs of a job: rows are folded and stored whenever they are enough for a file."""
 
     def __init__(self, store: Store, job: FoldJob) -> None:
@@ -139,20 +139,20 @@ class ShardFiles:
         self._job = job
         self._waiting: dict[tuple[str, int], _Waiting] = defaultdict(_Waiting)
 
-    async def add(self, table: str, shard: int, blob: bytes) -> NewRef | None:
+    async def add(self, table: str, shard: int, blob: bytes) -> NewStateFile | None:
         """Take the rows of one blob; the file, if there are enough for one now."""
         waiting = self._waiting[table, shard]
-        waiting.add(unpack(TIER2[self._job.domain][table], [blob]))
+        waiting.add(unpack_rows(TIER2[self._job.domain][table], [blob]))
         if waiting.rows < FILE_ROWS and waiting.size_bytes < FILE_BYTES:
             return None
         return await self._create(table, shard)
 
-    async def finish(self) -> AsyncIterator[NewRef]:
+    async def finish(self) -> AsyncIterator[NewStateFile]:
         """Files of the rows that are left."""
         for table, shard in sorted(self._waiting):
             yield await self._create(table, shard)
 
-    async def _create(self, table: str, shard: int) -> NewRef:
+    async def _create(self, table: str, shard: int) -> NewStateFile:
         declared = TIER2[self._job.domain][table]
         parts = self._waiting.pop((table, shard)).parts
 
@@ -163,7 +163,7 @@ class ShardFiles:
 
         try:
             rows = await self._store.runtime.tasks.in_thread(folded)
-            return await create_file(self._store, self._job, declared, shard, rows)
+            return await create_state_file(self._store, self._job, declared, shard, rows)
         except MemoryError as problem:
             raise EngineCrashed(f"out of memory while it wrote rows of {table}") from problem
 
@@ -208,10 +208,10 @@ class _Block:
         ]
 
     def _packed(self, table: StateTable, rows: list[pa.Table], shards: int) -> Iterator[Blob]:
-        return pack(table, fold(table, pa.concat_tables(rows)), shards)
+        return pack_rows(table, fold(table, pa.concat_tables(rows)), shards)
 
 
-def _blocks(job: FoldJob, chunk: Sequence[RawSegment], shards: int) -> Iterator[Gathered]:
+def _blocks(job: FoldJob, chunk: Sequence[RawSegment], shards: int) -> Iterator[PartialFold]:
     """Parse and partly fold some segments."""
     block, counts = _Block(job.domain), Counts()
     for segment in chunk:
@@ -221,16 +221,16 @@ def _blocks(job: FoldJob, chunk: Sequence[RawSegment], shards: int) -> Iterator[
                 block.add(last)
                 late += last.late
                 if block.is_full():
-                    yield Gathered(block.blobs(shards), Counts())
+                    yield PartialFold(block.blobs(shards), Counts())
                     block = _Block(job.domain)
         except MemoryError as problem:
             raise EngineCrashed(_out_of_memory(segment)) from problem
-        counts = add(counts, _count(segment, last, late))
+        counts = add_counts(counts, _count(segment, last, late))
     try:
         blobs = block.blobs(shards)
     except MemoryError as problem:
         raise EngineCrashed(_out_of_memory(chunk[-1])) from problem
-    yield Gathered(blobs, counts)
+    yield PartialFold(blobs, counts)
 
 
 def _readings(job: FoldJob, segment: RawSegment) -> Iterator[SegmentRows]:

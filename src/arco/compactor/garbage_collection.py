@@ -16,10 +16,10 @@ import msgspec
 from arco.catalog.epoch import collect_epochs
 from arco.catalog.manifest import manifests_of
 from arco.catalog.port import CompactorPort
-from arco.compactor.collecting_store import Pile, Sweep, total
+from arco.compactor.collecting_store import CollectingStore, ObjectCount, add_object_counts
 from arco.compactor.domains import folders_of
-from arco.compactor.kept_manifests import Kept, attempt_of, mark_at
-from arco.compactor.progress import Meter, Progress
+from arco.compactor.kept_manifests import KeptManifests, attempt_in_path, orphan_mark_at
+from arco.compactor.progress import Progress, ProgressCounter
 from arco.fold.tier1 import DOMAIN
 from arco.ledger.expiry import collect_keys
 from arco.ledger.sealer import collect_segments, collect_slots, seal_expired
@@ -35,26 +35,26 @@ from arco.storage.store_clock import store_now_ms
 _ROOTS = ("snapshots", "state", "quarantine")
 
 
-class Collection(msgspec.Struct, frozen=True, kw_only=True):
+class GcReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a collection has deleted, or in a dry run would delete."""
 
     domain: str
     dry_run: bool
     floor: int  # the oldest manifest that is kept
-    manifests: Pile
-    commits: Pile
-    files: Pile
-    keys: Pile  # claims and outcomes of idempotency keys
-    segments: Pile
-    slots: Pile
-    leases: Pile  # epochs, and the notes beside them
+    manifests: ObjectCount
+    commits: ObjectCount
+    files: ObjectCount
+    keys: ObjectCount  # claims and outcomes of idempotency keys
+    segments: ObjectCount
+    slots: ObjectCount
+    leases: ObjectCount  # epochs, and the notes beside them
     seals: int  # streams that were ended
     mark: str | None = None  # below which unnamed files were deleted
-    left: Pile  # files that nobody names and that stay, as there is no compactor to publish a mark
+    left: ObjectCount  # files that nobody names and that stay, as there is no compactor to publish a mark
 
-    def total(self) -> Pile:
+    def total(self) -> ObjectCount:
         """All that went."""
-        return total(
+        return add_object_counts(
             (
                 *(self.manifests, self.commits, self.files, self.keys),
                 *(self.segments, self.slots, self.leases),
@@ -70,13 +70,13 @@ async def collect_garbage(
     retention_ms: int = DEFAULT_RETENTION_MS,
     dry_run: bool = False,
     progress: Progress | None = None,
-) -> Collection:
+) -> GcReport:
     """Delete what is older than the retention and what nobody names; `store` has the janitor's role.
 
     Without a compactor no mark can be published: files that nobody names stay, but for those below a mark
     of an earlier collection. A dry run deletes and publishes nothing.
     """
-    sweep = Sweep(store, Meter(progress), rehearsed=dry_run)
+    sweep = CollectingStore(store, ProgressCounter(progress), rehearsed=dry_run)
     work = _Work(sweep, domain, retention_ms)
     last = (await work.chain.head()).number
     if compactor is not None and not dry_run and domain == DOMAIN:
@@ -97,21 +97,21 @@ async def collect_garbage(
 class _Work:
     """One collection on its way."""
 
-    def __init__(self, sweep: Sweep, domain: str, retention_ms: int) -> None:
+    def __init__(self, sweep: CollectingStore, domain: str, retention_ms: int) -> None:
         self._sweep = sweep
         self._domain = domain
         self._retention_ms = retention_ms
         self.chain = manifests_of(sweep, domain)
-        self.kept = Kept()
+        self.kept = KeptManifests()
         self._mark = ""
-        self._left = Pile()
+        self._left = ObjectCount()
 
     async def collect_files(self, compactor: CompactorPort | None, *, dry_run: bool) -> None:
         """Delete files that no kept manifest names, once a mark says that none will."""
-        wanted = mark_at(await store_now_ms(self._sweep))
+        wanted = orphan_mark_at(await store_now_ms(self._sweep))
         unnamed = [meta async for meta in self._unnamed()]
         self._mark = self.kept.mark
-        due = [meta for meta in unnamed if self._mark <= (attempt_of(meta.key) or "") < wanted]
+        due = [meta for meta in unnamed if self._mark <= (attempt_in_path(meta.key) or "") < wanted]
         if compactor is None or self.kept.head < 0:
             for meta in due:
                 self._left.add(meta)
@@ -139,7 +139,9 @@ class _Work:
         """Tier 1: delete old segments that no kept commit names, and end streams that were left."""
         before_ms = await store_now_ms(self._sweep) - self._retention_ms
         streams = await list_streams(self._sweep, self._domain)
-        await seal_streams(self._sweep, self._domain, streams, retention_ms=self._retention_ms)
+        await seal_and_collect_streams(
+            self._sweep, self._domain, streams, retention_ms=self._retention_ms
+        )
         for seal in self._sweep.made:
             add_segment(streams, seal)  # so what it was created behind is not the highest any more
         if not has_old_segments(streams, before_ms):
@@ -148,7 +150,7 @@ class _Work:
         # before it: then its events travelled with the call, and nothing but their copy is gone.
         await self.kept.read_on(self.chain)
         named = await self.kept.segments(self.chain)
-        for meta in spent_segments(streams, before_ms=before_ms, named=named):
+        for meta in find_spent_segments(streams, before_ms=before_ms, named=named):
             await self._sweep.delete(meta.key)
 
     async def collect_folded_segments(self) -> None:
@@ -164,20 +166,20 @@ class _Work:
         """Delete old epochs, and the notes beside those that are gone."""
         await collect_epochs(self._sweep, self._domain, retention_ms=self._retention_ms)
 
-    def result(self, *, dry_run: bool) -> Collection:
+    def result(self, *, dry_run: bool) -> GcReport:
         """What was done."""
         gone = self._sweep.gone
-        return Collection(
+        return GcReport(
             domain=self._domain,
             dry_run=dry_run,
             floor=self.kept.floor,
-            manifests=gone.get("manifests", Pile()),
-            commits=gone.get("commits", Pile()),
-            files=total(gone.get(root, Pile()) for root in _ROOTS),
-            keys=gone.get("_catalog", Pile()),
-            segments=gone.get("ledger", Pile()),
-            slots=gone.get("sequence", Pile()),
-            leases=gone.get("locks", Pile()),
+            manifests=gone.get("manifests", ObjectCount()),
+            commits=gone.get("commits", ObjectCount()),
+            files=add_object_counts(gone.get(root, ObjectCount()) for root in _ROOTS),
+            keys=gone.get("_catalog", ObjectCount()),
+            segments=gone.get("ledger", ObjectCount()),
+            slots=gone.get("sequence", ObjectCount()),
+            leases=gone.get("locks", ObjectCount()),
             seals=sum(made.key.startswith("ledger/") for made in self._sweep.made),
             mark=self._mark or None,
             left=self._left,
@@ -186,12 +188,12 @@ class _Work:
     async def _unnamed(self) -> AsyncIterator[Meta]:
         for folder in folders_of(self._domain):
             async for meta in self._sweep.list(folder):
-                if attempt_of(meta.key) is not None and meta.key not in self.kept.files:
+                if attempt_in_path(meta.key) is not None and meta.key not in self.kept.files:
                     yield meta
 
 
 def _is_below(meta: Meta, mark: str) -> bool:
-    attempt = attempt_of(meta.key)
+    attempt = attempt_in_path(meta.key)
     return attempt is not None and attempt < mark
 
 
@@ -214,7 +216,7 @@ def add_segment(streams: Streams, meta: Meta) -> None:
         streams.setdefault(stream, {})[seq] = meta
 
 
-def spent_segments(streams: Streams, *, before_ms: int, named: Iterable[str]) -> list[Meta]:
+def find_spent_segments(streams: Streams, *, before_ms: int, named: Iterable[str]) -> list[Meta]:
     """The segments that may go."""
     kept = set(named)
     return [
@@ -227,10 +229,12 @@ def spent_segments(streams: Streams, *, before_ms: int, named: Iterable[str]) ->
 
 def has_old_segments(streams: Streams, before_ms: int) -> bool:
     """Whether any segment may have to go: only then is it worth while to read who names them."""
-    return bool(spent_segments(streams, before_ms=before_ms, named=()))
+    return bool(find_spent_segments(streams, before_ms=before_ms, named=()))
 
 
-async def seal_streams(store: Store, domain: str, streams: Streams, *, retention_ms: int) -> None:
+async def seal_and_collect_streams(
+    store: Store, domain: str, streams: Streams, *, retention_ms: int
+) -> None:
     """Seal the streams that are past their end, and collect the slots of those that are sealed.
 
     `streams` was listed before this call: a stream is registered before its first segment, so none of them
@@ -244,7 +248,7 @@ async def seal_streams(store: Store, domain: str, streams: Streams, *, retention
     await collect(slots, retention_ms=retention_ms, ceiling=ceiling)
 
 
-async def seal_dead(store: Store, domain: str, streams: Streams) -> None:
+async def seal_expired_streams(store: Store, domain: str, streams: Streams) -> None:
     """Seal the streams that are past their end; `streams` was listed before this call."""
     slots = slots_of(store, domain)
     await _seal(slots, domain, await kept_slots(slots), streams)

@@ -7,13 +7,13 @@ from enum import StrEnum
 import msgspec
 
 from arco.catalog.manifest import manifests_of
-from arco.compactor.chain_checks import measure
-from arco.compactor.collecting_store import Pile, Sweep
+from arco.compactor.chain_checks import measure_chain
+from arco.compactor.collecting_store import CollectingStore, ObjectCount
 from arco.compactor.domains import folders_of
-from arco.compactor.garbage_collection import Streams, add_segment, seal_dead
-from arco.compactor.kept_manifests import Kept, attempt_of, mark_at
-from arco.compactor.progress import Meter, Progress
-from arco.compactor.verification_report import ProblemKind, Wrong
+from arco.compactor.garbage_collection import Streams, add_segment, seal_expired_streams
+from arco.compactor.kept_manifests import KeptManifests, attempt_in_path, orphan_mark_at
+from arco.compactor.progress import Progress, ProgressCounter
+from arco.compactor.verification_report import Discrepancy, ProblemKind
 from arco.core.errors import Corrupt, NotFound
 from arco.fold.tier1 import DOMAIN
 from arco.ledger.sealer import seal_expired
@@ -29,7 +29,7 @@ from arco.storage.store import Store
 from arco.storage.store_clock import store_now_ms
 
 
-class TroubleKind(StrEnum):
+class InspectionProblemKind(StrEnum):
     """What kind of thing is wrong."""
 
     CHAIN = "chain"  # a number of manifests, slots or floors
@@ -41,10 +41,10 @@ class TroubleKind(StrEnum):
     LAG = "lag"
 
 
-class Trouble(msgspec.Struct, frozen=True, kw_only=True):
+class InspectionProblem(msgspec.Struct, frozen=True, kw_only=True):
     """Something that is not repaired by itself, by its path in the workspace."""
 
-    kind: TroubleKind
+    kind: InspectionProblemKind
     path: str
     explanation: str
     next_step: str
@@ -61,12 +61,12 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     waiting_bytes: int = 0
     lag_ms: int | None = None  # how long the oldest of them has waited
     files: int = 0  # that kept manifests name
-    orphans: Pile = msgspec.field(
-        default_factory=Pile
+    orphans: ObjectCount = msgspec.field(
+        default_factory=ObjectCount
     )  # files that nobody names: for the collection
     sealed: tuple[str, ...] = ()  # streams that were ended
     hints: tuple[str, ...] = ()  # that were written anew
-    troubles: tuple[Trouble, ...] = ()
+    troubles: tuple[InspectionProblem, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -84,7 +84,7 @@ _ROUNDS = 3
 _RESTORE = "Stop writing to this store, and restore that object from a backup."
 
 
-async def inspect(
+async def inspect_domain(
     store: Store,
     domain: str,
     *,
@@ -94,7 +94,7 @@ async def inspect(
 ) -> Inspection:
     """Look at all of a domain that can be listed; `store` has the janitor's role."""
     for _ in range(_ROUNDS):
-        work = _Look(store, domain, Meter(progress), repair=repair)
+        work = _Look(store, domain, ProgressCounter(progress), repair=repair)
         found = await work.run(patience_ms)
         if found.ok or not await work.has_moved():
             break
@@ -104,21 +104,21 @@ async def inspect(
 class _Look:
     """One inspection on its way."""
 
-    def __init__(self, store: Store, domain: str, meter: Meter, *, repair: bool) -> None:
+    def __init__(self, store: Store, domain: str, meter: ProgressCounter, *, repair: bool) -> None:
         # Counts what is sealed; without repairs, nothing but looks sealed.
-        self._sweep = Sweep(store, Meter(None), rehearsed=not repair)
+        self._sweep = CollectingStore(store, ProgressCounter(None), rehearsed=not repair)
         self._store = store
         self._domain = domain
         self._meter = meter
         self._repair = repair
         self._chain = manifests_of(store, domain)
-        self._kept = Kept()
-        self._slots = Slots(0, {})
+        self._kept = KeptManifests()
+        self._slots = KnownSlots(0, {})
         self._listed: Streams = {}
-        self._troubles: list[Trouble] = []
+        self._troubles: list[InspectionProblem] = []
         self._hints: list[str] = []
         self._waiting: list[Meta] = []
-        self._orphans = Pile()
+        self._orphans = ObjectCount()
 
     async def run(self, patience_ms: int) -> Inspection:
         """Everything in turn; what rests on something that is wrong is left out."""
@@ -127,7 +127,7 @@ class _Look:
         if await self._read_manifests() and await self._read_slots():
             await self._seal()
             await self._check_streams()
-            await self._check_files(mark_at(now_ms))
+            await self._check_files(orphan_mark_at(now_ms))
         lag_ms = max((now_ms - meta.modified_ms for meta in self._waiting), default=None)
         if lag_ms is not None and lag_ms > patience_ms:
             self._note_lag(lag_ms)
@@ -164,7 +164,9 @@ class _Look:
         try:
             await self._kept.read_on(self._chain)
         except Corrupt as problem:
-            self._trouble(TroubleKind.CHAIN, f"{self._chain.path}/", str(problem), _RESTORE)
+            self._trouble(
+                InspectionProblemKind.CHAIN, f"{self._chain.path}/", str(problem), _RESTORE
+            )
             return False
         return True
 
@@ -176,23 +178,25 @@ class _Look:
             slots = await kept_slots(chain)
             head, floor = await chain.head(), await chain.floor()
         except Corrupt as problem:
-            self._trouble(TroubleKind.CHAIN, f"{chain.path}/", str(problem), _RESTORE)
+            self._trouble(InspectionProblemKind.CHAIN, f"{chain.path}/", str(problem), _RESTORE)
             return False
-        self._slots = Slots(floor, {slot.stream: number for number, slot in slots.items()})
+        self._slots = KnownSlots(floor, {slot.stream: number for number, slot in slots.items()})
         frontier = self._kept.newest.frontier
         if frontier > head.number + 1:
             passed = f"manifest {self._kept.head} has passed {frontier} slots"
             fault = f"{passed}, and there are only {head.number + 1}"
-            self._trouble(TroubleKind.WATERMARK, chain.key(head.number + 1), fault, _RESTORE)
+            self._trouble(
+                InspectionProblemKind.WATERMARK, chain.key(head.number + 1), fault, _RESTORE
+            )
         return True
 
     async def _check_chain(self, chain: Chain, kind: ProblemKind) -> bool:
         """Whether no number is missing; a hint that is far behind is written anew."""
         try:
-            extent = await measure(chain, kind)
-        except Wrong as wrong:
+            extent = await measure_chain(chain, kind)
+        except Discrepancy as wrong:
             problem = wrong.problem
-            self._trouble(TroubleKind.CHAIN, problem.path, problem.explanation, _RESTORE)
+            self._trouble(InspectionProblemKind.CHAIN, problem.path, problem.explanation, _RESTORE)
             return False
         path = f"{chain.path}/head.json"
         hint = await read_hint(self._store, path)
@@ -207,7 +211,7 @@ class _Look:
     async def _seal(self) -> None:
         """End the streams whose writers are past their written end (P16)."""
         if self._domain == DOMAIN:
-            await seal_dead(self._sweep, self._domain, self._listed)
+            await seal_expired_streams(self._sweep, self._domain, self._listed)
         else:
             slots = slots_of(self._sweep, self._domain)
             await seal_expired(slots, self._domain, self._kept.newest)
@@ -237,14 +241,14 @@ class _Look:
         for folder in folders_of(self._domain):
             async for meta in self._store.list(folder):
                 there.add(meta.key)
-                attempt = attempt_of(meta.key)
+                attempt = attempt_in_path(meta.key)
                 if attempt is not None and attempt < mark and meta.key not in self._kept.files:
                     self._orphans.add(meta)
                 self._meter.step()
         for path in sorted(self._kept.files - there):
             if not await self._is_there(path):
                 fault = "is missing, and a manifest names it"
-                self._trouble(TroubleKind.FILE, path, fault, _RESTORE)
+                self._trouble(InspectionProblemKind.FILE, path, fault, _RESTORE)
 
     async def _is_there(self, path: str) -> bool:
         try:
@@ -259,15 +263,17 @@ class _Look:
         step = (
             "See that `arco compactor` runs, or `arco up` without --no-spark, and look at its log."
         )
-        self._trouble(TroubleKind.LAG, oldest.key, fault, step)
+        self._trouble(InspectionProblemKind.LAG, oldest.key, fault, step)
 
-    def _trouble(self, kind: TroubleKind, path: str, fault: str, step: str) -> None:
-        self._troubles.append(Trouble(kind=kind, path=path, explanation=fault, next_step=step))
+    def _trouble(self, kind: InspectionProblemKind, path: str, fault: str, step: str) -> None:
+        self._troubles.append(
+            InspectionProblem(kind=kind, path=path, explanation=fault, next_step=step)
+        )
 
 
-def _shortened(troubles: Iterable[Trouble]) -> Iterable[Trouble]:
+def _shortened(troubles: Iterable[InspectionProblem]) -> Iterable[InspectionProblem]:
     """So many of each kind, and then how many more there are."""
-    kinds: dict[TroubleKind, list[Trouble]] = {}
+    kinds: dict[InspectionProblemKind, list[InspectionProblem]] = {}
     for each in troubles:
         kinds.setdefault(each.kind, []).append(each)
     for alike in kinds.values():
@@ -275,7 +281,7 @@ def _shortened(troubles: Iterable[Trouble]) -> Iterable[Trouble]:
         if len(alike) > _MOST:
             last = alike[_MOST]
             more = f"{last.explanation}; and {len(alike) - _MOST - 1} more of this kind"
-            yield Trouble(
+            yield InspectionProblem(
                 kind=last.kind, path=last.path, explanation=more, next_step=last.next_step
             )
 
@@ -285,7 +291,7 @@ _LOST = f"{_RESTORE_SEGMENT} If there is none, send its events again. Please rep
 
 
 @dataclass(frozen=True)
-class Slots:
+class KnownSlots:
     """The slots that are there, by stream, and below which number they were collected."""
 
     floor: int
@@ -293,25 +299,30 @@ class Slots:
 
 
 @dataclass
-class Streaming:
+class StreamFindings:
     """What was found out about all streams."""
 
     waiting: list[Meta] = field(default_factory=list)
-    troubles: list[Trouble] = field(default_factory=list)
+    troubles: list[InspectionProblem] = field(default_factory=list)
 
 
 class StreamCheck:
     """Looks at one stream after the other."""
 
     def __init__(
-        self, store: Store, domain: str, listed: Streams, slots: Slots, marks: tuple[Watermark, ...]
+        self,
+        store: Store,
+        domain: str,
+        listed: Streams,
+        slots: KnownSlots,
+        marks: tuple[Watermark, ...],
     ) -> None:
         self._store = store
         self._domain = domain
         self._listed = listed
         self._slots = slots
         self._oldest, self._newest = marks
-        self.found = Streaming()
+        self.found = StreamFindings()
 
     def streams(self) -> list[str]:
         """All that anybody knows of."""
@@ -324,7 +335,7 @@ class StreamCheck:
             await self._check(stream)
         except Corrupt as problem:
             path = f"ledger/{self._domain}/{stream}/"
-            self._trouble(TroubleKind.SEGMENT, path, str(problem), _RESTORE)
+            self._trouble(InspectionProblemKind.SEGMENT, path, str(problem), _RESTORE)
 
     async def _check(self, stream: str) -> None:
         number = self._slots.numbers.get(stream)
@@ -349,7 +360,7 @@ class StreamCheck:
         end = await self._place(stream, last)
         if self._slots.floor == 0 or end is None or not end.seal:
             self._trouble(
-                TroubleKind.STREAM,
+                InspectionProblemKind.STREAM,
                 f"ledger/{self._domain}/{stream}/",
                 f"no slot names this stream, so nobody folds its {len(self._listed[stream])} segments",
                 f"Restore its slot below sequence/{self._domain}/ from a backup, or have them sent again.",
@@ -369,7 +380,7 @@ class StreamCheck:
             top, end = await last_present(probe, top, end)
         if end is None or not end.seal:
             self._trouble(
-                TroubleKind.SEAL,
+                InspectionProblemKind.SEAL,
                 segment_key(self._domain, stream, max(top, 0)),
                 "a stream that was closed does not end with its seal: who woke up late could append to it",
                 _RESTORE,
@@ -397,7 +408,7 @@ class StreamCheck:
         else:
             fault = "is missing below a later one: its events are lost, and those after it wait for ever"
         path = segment_key(self._domain, stream, missing[0])
-        self._trouble(TroubleKind.SEGMENT, path, fault + others, _LOST)
+        self._trouble(InspectionProblemKind.SEGMENT, path, fault + others, _LOST)
 
     async def _note_waiting(self, stream: str, folded: int, top: int) -> None:
         waiting = [meta for seq, meta in self._listed.get(stream, {}).items() if seq > folded]
@@ -411,8 +422,10 @@ class StreamCheck:
     async def _place(self, stream: str, seq: int) -> SegmentPlace | None:
         return await find_place(self._store, self._domain, stream, seq)
 
-    def _trouble(self, kind: TroubleKind, path: str, fault: str, step: str) -> None:
-        self.found.troubles.append(Trouble(kind=kind, path=path, explanation=fault, next_step=step))
+    def _trouble(self, kind: InspectionProblemKind, path: str, fault: str, step: str) -> None:
+        self.found.troubles.append(
+            InspectionProblem(kind=kind, path=path, explanation=fault, next_step=step)
+        )
 
 
 def _name(seq: int) -> str:

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from arco.catalog.port import CompactorPort
-from arco.compactor.catalog_compactor import Tell
+from arco.compactor.catalog_compactor import FailureCallback
 from arco.compactor.domains import DOMAINS
-from arco.compactor.garbage_collection import Collection, collect_garbage
-from arco.compactor.inspection import Inspection, inspect
+from arco.compactor.garbage_collection import GcReport, collect_garbage
+from arco.compactor.inspection import Inspection, inspect_domain
 from arco.storage.collect import DEFAULT_RETENTION_MS
 from arco.storage.store import Store
 
@@ -32,7 +32,7 @@ class Janitor:
         domains: Sequence[str] = DOMAINS,
         retention_ms: int = DEFAULT_RETENTION_MS,
         every_ms: int = DEFAULT_EVERY_MS,
-        tell: Tell | None = None,
+        tell: FailureCallback | None = None,
         found: Callable[[Inspection], None] | None = None,
         others: Sequence[Callable[[], Awaitable[object]]] = (),
     ) -> None:
@@ -46,7 +46,7 @@ class Janitor:
         self._others = others  # collections of other rooms, which run in the same round
         self._ended = store.runtime.tasks.event()
         self.runs = 0
-        self.last: dict[str, Collection] = {}  # by domain
+        self.last: dict[str, GcReport] = {}  # by domain
         self.inspected: dict[str, Inspection] = {}
         self.collected_ms: dict[str, int] = {}  # when each domain was last done, since 1970
         self.inspected_ms: dict[str, int] = {}
@@ -76,7 +76,7 @@ class Janitor:
         self.collected_ms[domain] = self._store.runtime.clock.now_ms()
 
     async def _inspect(self, domain: str) -> None:
-        inspection = self.inspected[domain] = await inspect(self._store, domain)
+        inspection = self.inspected[domain] = await inspect_domain(self._store, domain)
         self.inspected_ms[domain] = self._store.runtime.clock.now_ms()
         if self._found is not None:
             self._found(inspection)

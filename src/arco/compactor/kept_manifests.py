@@ -33,7 +33,7 @@ _RECORD = re.compile(rf"commits/[^/]+/([0-9]{{20}})-{_ULID}\.json")
 
 
 @dataclass
-class Kept:
+class KeptManifests:
     """What the kept manifests of a domain name, as far as they have been read."""
 
     floor: int = 0
@@ -113,13 +113,13 @@ async def _unless_collected(
         raise
 
 
-def attempt_of(path: str) -> str | None:
+def attempt_in_path(path: str) -> str | None:
     """The ULID of the attempt that has made a file; None for what is not one of ours."""
     found = _FILE.fullmatch(path)
     return None if found is None else found[1]
 
 
-def mark_at(store_now_ms: int) -> Ulid:
+def orphan_mark_at(store_now_ms: int) -> Ulid:
     """The mark to publish: below everything that may still be under way."""
     moment_ms = max(0, store_now_ms - SHORTEST_RETENTION_MS)
     return Ulid(str(ULID.from_bytes(moment_ms.to_bytes(6, "big") + bytes(10))))

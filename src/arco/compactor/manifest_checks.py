@@ -9,7 +9,7 @@ from datetime import datetime
 
 from arco.catalog.manifest import Commit, CommitKind, Counts, Manifest
 from arco.compactor.domains import tables_of
-from arco.compactor.verification_report import ProblemKind, Wrong
+from arco.compactor.verification_report import Discrepancy, ProblemKind
 from arco.fold.tier1 import DOMAIN
 from arco.ledger.watermark import Watermark
 
@@ -34,7 +34,7 @@ def check_manifest(domain: str, number: int, path: str, manifest: Manifest) -> N
     else:
         fault = fault_in_position(manifest)
     if fault is not None:
-        raise Wrong(ProblemKind.MANIFEST, path, fault, number=number)
+        raise Discrepancy(ProblemKind.MANIFEST, path, fault, number=number)
 
 
 def _fault_in_tails(manifest: Manifest) -> str | None:
@@ -57,7 +57,7 @@ def check_succession(child: Manifest, parent: Manifest, number: int, path: str) 
     elif (child.orphans_before or "") < (parent.orphans_before or ""):
         fault = "has a mark for orphans below its parent's"
     if fault is not None:
-        raise Wrong(ProblemKind.MANIFEST, path, fault, number=number)
+        raise Discrepancy(ProblemKind.MANIFEST, path, fault, number=number)
 
 
 def check_record(record: Commit, manifest: Manifest, number: int) -> None:
@@ -81,7 +81,7 @@ def check_record(record: Commit, manifest: Manifest, number: int) -> None:
     elif record.kind is not CommitKind.FOLD and record.streams:
         fault = f"is of kind {record.kind} and has folded segments"
     if fault is not None:
-        raise Wrong(ProblemKind.COMMIT, manifest.commit.path, fault, number=number)
+        raise Discrepancy(ProblemKind.COMMIT, manifest.commit.path, fault, number=number)
 
 
 def check_added(record: Commit, manifest: Manifest, parent: Manifest | None, number: int) -> None:
@@ -91,7 +91,7 @@ def check_added(record: Commit, manifest: Manifest, parent: Manifest | None, num
     for path, sha256 in _named(manifest):
         if (path, sha256) not in old and (path, sha256) not in added:
             fault = f"does not tell that {path} was added"
-            raise Wrong(ProblemKind.COMMIT, manifest.commit.path, fault, number=number)
+            raise Discrepancy(ProblemKind.COMMIT, manifest.commit.path, fault, number=number)
 
 
 def _named(manifest: Manifest) -> Iterator[tuple[str, str]]:
@@ -118,13 +118,13 @@ def check_advance(
     fault = _fault_in_retention({} if parent is None else parent.retained_from, manifest)
     fault = fault or _fault_in_watermark(old, manifest.watermark)
     if fault is not None:
-        raise Wrong(ProblemKind.MANIFEST, path, fault, number=number)
+        raise Discrepancy(ProblemKind.MANIFEST, path, fault, number=number)
     fault = _fault_in_streams(record, old, manifest.watermark) or _fault_in_counts(record, manifest)
     if fault is not None:
-        raise Wrong(ProblemKind.COMMIT, manifest.commit.path, fault, number=number)
+        raise Discrepancy(ProblemKind.COMMIT, manifest.commit.path, fault, number=number)
 
 
-def closed_by(record: Commit, mark: Watermark) -> dict[str, int]:
+def closed_streams(record: Commit, mark: Watermark) -> dict[str, int]:
     """The streams that a commit has closed, each with the number of its seal."""
     return {name: last for name, (_, last) in record.streams.items() if name not in mark.open}
 
@@ -168,5 +168,5 @@ def _fault_in_counts(record: Commit, manifest: Manifest) -> str | None:
     if record.kind is not CommitKind.FOLD:
         return None
     told = sum(last - first + 1 for first, last in record.streams.values())
-    told -= len(closed_by(record, manifest.watermark))  # seals have no events
+    told -= len(closed_streams(record, manifest.watermark))  # seals have no events
     return None if counts.segments == told else f"counts {counts.segments} segments, not {told}"

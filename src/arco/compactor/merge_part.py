@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from arco.catalog.manifest import FileRef
 from arco.catalog.state_file import read_rows
-from arco.compactor.engine import MergeJob, MergePart, NewRef
-from arco.compactor.shards import by_bucket
-from arco.compactor.state_file_writer import create_file
+from arco.compactor.engine import MergeJob, MergePart, NewStateFile
+from arco.compactor.shards import split_by_bucket
+from arco.compactor.state_file_writer import create_state_file
 from arco.core.errors import Invalid
 from arco.fold.fold import fold, retain
 from arco.fold.table import StateTable
@@ -24,7 +24,7 @@ _WAVE = 8  # base files that are read at once: a store is far away, and memory h
 
 async def merge_part(
     store: Store, job: MergeJob, part: MergePart
-) -> tuple[tuple[NewRef, ...], int]:
+) -> tuple[tuple[NewStateFile, ...], int]:
     """Carry out one part: its new files, and how many rows have left."""
     if not part.buckets:
         raise Invalid(f"a part of a merge of {part.table} names no bucket")
@@ -38,7 +38,7 @@ class _Part:
     part: MergePart
     table: StateTable
 
-    async def carry_out(self) -> tuple[tuple[NewRef, ...], int]:
+    async def carry_out(self) -> tuple[tuple[NewStateFile, ...], int]:
         news = await self._news()
         if self.part.into_base:
             return await self._into_base(news)
@@ -56,17 +56,17 @@ class _Part:
             read = await self._read(refs[start : start + _WAVE])
 
             def keep(some: list[pa.Table] = read) -> None:
-                for bucket, rows in by_bucket(self.table, _concat(self.table, some)):
+                for bucket, rows in split_by_bucket(self.table, _concat(self.table, some)):
                     if bucket in wanted:
                         found.setdefault(bucket, []).append(rows)
 
             await self.store.runtime.tasks.in_thread(keep)
         return {bucket: pa.concat_tables(rows) for bucket, rows in found.items()}
 
-    async def _into_base(self, news: dict[int, pa.Table]) -> tuple[tuple[NewRef, ...], int]:
+    async def _into_base(self, news: dict[int, pa.Table]) -> tuple[tuple[NewStateFile, ...], int]:
         """One new base file a bucket: what is still retained of base and tail."""
         since = self.job.retained_from.get(self.table.name)
-        files: list[NewRef] = []
+        files: list[NewStateFile] = []
         forgotten = 0
         for start in range(0, len(self.part.buckets), _WAVE):
             wave = self.part.buckets[start : start + _WAVE]
@@ -93,8 +93,8 @@ class _Part:
         rows = _concat(self.table, parts)
         return await self.store.runtime.tasks.in_thread(lambda: fold(self.table, rows))
 
-    async def _create(self, place: int, rows: pa.Table) -> NewRef:
-        return await create_file(self.store, self.job, self.table, place, rows)
+    async def _create(self, place: int, rows: pa.Table) -> NewStateFile:
+        return await create_state_file(self.store, self.job, self.table, place, rows)
 
 
 def _concat(table: StateTable, parts: Iterable[pa.Table]) -> pa.Table:

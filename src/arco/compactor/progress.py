@@ -5,7 +5,7 @@ from collections.abc import Callable
 Progress = Callable[[int, int], None]  # so many done, of so many known of
 
 
-class Meter:
+class ProgressCounter:
     """Counts, and tells whoever wants to know."""
 
     def __init__(self, tell: Progress | None) -> None:

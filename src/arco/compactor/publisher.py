@@ -41,7 +41,7 @@ Guard = Callable[[], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True)
-class Change:
+class ManifestChange:
     """What a new manifest is to say, beside what it takes over from its parent."""
 
     kind: CommitKind
@@ -78,16 +78,16 @@ class Publisher:
         self.store = store
         self.domain = domain
         self.chain = manifests_of(store, domain)
-        self.written = WrittenFiles()
+        self.written = WrittenFileCache()
         self.newest_token: SeenToken | None = None
         self._runtime = store.runtime
 
-    async def publish(self, head: Head, change: Change, *guards: Guard) -> Head:
+    async def publish(self, head: Head, change: ManifestChange, *guards: Guard) -> Head:
         """Create all that is needed after `head`; `Conflict` if another manifest is there now.
 
         Guards run beside the files, and stop the manifest by raising.
         """
-        parent = parent_of(head)
+        parent = manifest_at(head)
         number = head.number + 1
         if parent is not None and 0 <= change.fencing_token < parent.fencing_token:
             raise Fenced(f"fencing token {change.fencing_token} is older than what was published")
@@ -122,7 +122,7 @@ class Publisher:
         except Unknown as unclear:
             raise Unavailable("the commit record could not be stored; retry") from unclear
 
-    def _commit(self, number: int, parent: Manifest | None, change: Change) -> Commit:
+    def _commit(self, number: int, parent: Manifest | None, change: ManifestChange) -> Commit:
         new = tuple(Ref(path=ref.path, sha256=ref.sha256) for ref, _ in change.files)
         return Commit(
             format=FORMAT,
@@ -141,9 +141,9 @@ class Publisher:
         )
 
     def _manifest(
-        self, number: int, parent: Manifest | None, change: Change, record: Ref
+        self, number: int, parent: Manifest | None, change: ManifestChange, record: Ref
     ) -> Manifest:
-        marks = [mark for mark in (change.orphans_before, mark_of(parent)) if mark]
+        marks = [mark for mark in (change.orphans_before, orphan_mark(parent)) if mark]
         return Manifest(
             domain=self.domain,
             commit=record,
@@ -161,7 +161,7 @@ class Publisher:
         )
 
 
-def parent_of(head: Head) -> Manifest | None:
+def manifest_at(head: Head) -> Manifest | None:
     """The manifest at a head."""
     return None if head.entry is None else read_manifest(head.entry)
 
@@ -170,12 +170,12 @@ def _bounds(manifest: Manifest | None) -> dict[str, datetime]:
     return {} if manifest is None else manifest.retained_from
 
 
-def mark_of(manifest: Manifest | None) -> str | None:
+def orphan_mark(manifest: Manifest | None) -> str | None:
     """Below which ULID unnamed files may be deleted."""
     return None if manifest is None else manifest.orphans_before
 
 
-def attempt_ulid(runtime: Runtime, mark: str | None) -> Ulid:
+def new_attempt_ulid(runtime: Runtime, mark: str | None) -> Ulid:
     """A ULID for the names of an attempt's files, above the mark even if our clock is behind."""
     fresh = new_ulid(runtime)
     if mark is None or fresh > mark:
@@ -189,9 +189,9 @@ def attempt_ulid(runtime: Runtime, mark: str | None) -> Ulid:
     )
 
 
-def is_doomed(attempt: str, head: Manifest | None) -> bool:
+def is_below_orphan_mark(attempt: str, head: Manifest | None) -> bool:
     """Whether files of an attempt may be deleted before a manifest on `head` could name them (P27)."""
-    mark = mark_of(head)
+    mark = orphan_mark(head)
     return mark is not None and attempt <= mark
 
 
@@ -200,15 +200,15 @@ async def publish_on_head(
     head: Head,
     attempt: str,
     holds: Callable[[Manifest | None], bool],
-    change: Callable[[Manifest | None], Change],
+    change: Callable[[Manifest | None], ManifestChange],
 ) -> Head | None:
     """Publish on the newest head on which the work holds; None if it does not, and nothing was published.
 
     All changes bear one commit ULID. `Unknown` if even looking does not tell whether it has landed.
     """
     while True:
-        parent = parent_of(head)
-        if is_doomed(attempt, parent) or not holds(parent):
+        parent = manifest_at(head)
+        if is_below_orphan_mark(attempt, parent) or not holds(parent):
             return None
         draft = change(parent)
         try:
@@ -241,7 +241,7 @@ _ROOM_BYTES = 32 * 1024 * 1024
 _LARGEST_BYTES = 1024 * 1024
 
 
-class WrittenFiles:
+class WrittenFileCache:
     """The bytes of small files by their sha256; the least used ones leave when the room is full."""
 
     def __init__(self, room_bytes: int = _ROOM_BYTES) -> None:

@@ -28,17 +28,24 @@ from arco.catalog.manifest import (
     read_manifest,
 )
 from arco.compactor.base_files import BaseFiles, read_base
-from arco.compactor.engine import Engine, FoldJob, MergeJob, SegmentRef, add, fold_dividing
+from arco.compactor.engine import (
+    CompactionEngine,
+    FoldJob,
+    MergeJob,
+    SegmentRef,
+    add_counts,
+    fold_isolating_crashes,
+)
 from arco.compactor.publisher import (
-    Change,
+    ManifestChange,
     Publisher,
-    attempt_ulid,
-    is_doomed,
-    mark_of,
-    parent_of,
+    is_below_orphan_mark,
+    manifest_at,
+    new_attempt_ulid,
+    orphan_mark,
     publish_on_head,
 )
-from arco.compactor.tail_merge import base_parts, buckets_in
+from arco.compactor.tail_merge import buckets_in, plan_base_parts
 from arco.core.errors import Corrupt, Invalid, NotFound, Unavailable
 from arco.core.ids import new_ulid
 from arco.fold.tier2 import TIER2
@@ -55,7 +62,7 @@ _AT_ONCE = 16
 
 
 @dataclass(frozen=True)
-class Step:
+class ReplayStep:
     """What one manifest has done to rows, under the bounds of its parent."""
 
     number: int
@@ -64,7 +71,7 @@ class Step:
     forgets: dict[str, frozenset[int]] = field(default_factory=dict)  # the buckets by table
 
 
-class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
+class RebuildReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a rebuild has published."""
 
     domain: str
@@ -76,18 +83,18 @@ class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def rebuild(
-    store: Store, domain: str, engine: Engine, *, most_segments: int = MOST_PLACES
-) -> Rebuilt:
+    store: Store, domain: str, engine: CompactionEngine, *, most_segments: int = MOST_PLACES
+) -> RebuildReport:
     """Make the state of a domain anew and publish it; `Invalid` if nothing was published yet."""
     publisher = Publisher(store, domain)
     head = await publisher.chain.head()
     if head.entry is None:
         raise Invalid(f"nothing of {domain} was published yet, so there is nothing to rebuild")
-    began = await publisher.chain.floor(), mark_of(parent_of(head))
+    began = await publisher.chain.floor(), orphan_mark(manifest_at(head))
     try:
         return await _rebuilt(publisher, head, engine, most_segments)
     except Corrupt as problem:
-        now = await publisher.chain.floor(), mark_of(parent_of(await publisher.chain.head()))
+        now = await publisher.chain.floor(), orphan_mark(manifest_at(await publisher.chain.head()))
         if now == began:
             raise
         raise Unavailable(
@@ -95,9 +102,11 @@ async def rebuild(
         ) from problem
 
 
-async def _rebuilt(publisher: Publisher, head: Head, engine: Engine, most_segments: int) -> Rebuilt:
+async def _rebuilt(
+    publisher: Publisher, head: Head, engine: CompactionEngine, most_segments: int
+) -> RebuildReport:
     start, steps = await _all_steps(publisher, head)
-    lost = await last_lost(publisher.store, publisher.domain, steps)
+    lost = await find_last_lost_step(publisher.store, publisher.domain, steps)
     start = start if lost is None else lost
     work = _Rebuild(publisher, engine, most_segments)
     await work.begin(start)
@@ -112,7 +121,7 @@ async def _rebuilt(publisher: Publisher, head: Head, engine: Engine, most_segmen
         await work.follow(await read_steps(publisher.chain, work.number, head), head)
 
 
-async def _all_steps(publisher: Publisher, head: Head) -> tuple[int, list[Step]]:
+async def _all_steps(publisher: Publisher, head: Head) -> tuple[int, list[ReplayStep]]:
     """The oldest manifest that is kept, -1 if none was ever collected, and the steps above it."""
     while True:
         floor = await publisher.chain.floor()
@@ -127,7 +136,7 @@ async def _all_steps(publisher: Publisher, head: Head) -> tuple[int, list[Step]]
 class _Rebuild:
     """A state on its way along the manifests."""
 
-    def __init__(self, publisher: Publisher, engine: Engine, most_segments: int) -> None:
+    def __init__(self, publisher: Publisher, engine: CompactionEngine, most_segments: int) -> None:
         self._publisher = publisher
         self._runtime = publisher.store.runtime
         self._engine = engine
@@ -148,13 +157,13 @@ class _Rebuild:
         """Take over the state of a kept manifest; -1: begin with nothing."""
         if start < 0:
             return
-        self._at = parent_of(Head(await self._publisher.chain.read(start), 0))
+        self._at = manifest_at(Head(await self._publisher.chain.read(start), 0))
         self.number = start
         if self._at is not None:
             self._base = await read_base(self._publisher.store, self._at.base)
             self._tail = {name: list(files) for name, files in self._at.tail.items()}
 
-    async def follow(self, steps: Sequence[Step], head: Head) -> None:
+    async def follow(self, steps: Sequence[ReplayStep], head: Head) -> None:
         """Do again what the manifests up to `head` have done to rows."""
         waiting: list[SegmentRef] = []
         bounds: dict[str, datetime] = {}
@@ -168,7 +177,7 @@ class _Rebuild:
                 await self._forget(step)
         if waiting:
             await self._fold(waiting, bounds)
-        self._at, self.number = parent_of(head), head.number
+        self._at, self.number = manifest_at(head), head.number
 
     async def write_anew(self) -> None:
         """Bring everything into new base files, so that nothing rests on files that may be collected."""
@@ -184,7 +193,7 @@ class _Rebuild:
 
     async def publish(self, head: Head) -> Head | None:
         """Publish on the newest head whose rows are ours; None if another has changed rows."""
-        if is_doomed(self._oldest, parent_of(head)):
+        if is_below_orphan_mark(self._oldest, manifest_at(head)):
             await self.write_anew()
         if self._index is None:
             await self._write_index(self._attempt())
@@ -197,9 +206,9 @@ class _Rebuild:
             lambda found: self._change(found, commit_ulid),
         )
 
-    def report(self, published: Head, start: int) -> Rebuilt:
+    def report(self, published: Head, start: int) -> RebuildReport:
         files = list(self._files())
-        return Rebuilt(
+        return RebuildReport(
             domain=self._domain,
             manifest=published.number,
             start=start,
@@ -216,12 +225,12 @@ class _Rebuild:
             and found.rows_changed_at == self._at.rows_changed_at
         )
 
-    def _change(self, parent: Manifest | None, commit_ulid: str) -> Change:
+    def _change(self, parent: Manifest | None, commit_ulid: str) -> ManifestChange:
         refs = [Ref(path=ref.path, sha256=ref.sha256) for ref in self._files()]
         old = [] if parent is None else [ref.path for ref in parent.named()]
         if parent is not None and parent.base.index is not None:
             old.append(parent.base.index.path)
-        return Change(
+        return ManifestChange(
             kind=CommitKind.REBUILD,
             commit_ulid=commit_ulid,
             tail={name: tuple(files) for name, files in self._tail.items()},
@@ -241,8 +250,8 @@ class _Rebuild:
                 segments=tuple(segments[start : start + self._most]),
                 retained_from=bounds,
             )
-            folded = await fold_dividing(self._engine, job)
-            self._counts = add(self._counts, folded.counts)
+            folded = await fold_isolating_crashes(self._engine, job)
+            self._counts = add_counts(self._counts, folded.counts)
             for new in folded.files:
                 self._tail.setdefault(new.table, []).append(new.file)
 
@@ -250,7 +259,7 @@ class _Rebuild:
         if self._runtime.clock.elapsed_ms() - self._written_ms >= _RENEW_MS:
             await self.write_anew()
 
-    async def _forget(self, step: Step) -> None:
+    async def _forget(self, step: ReplayStep) -> None:
         """Leave out again what a merge has left out, of the buckets that it has merged."""
         attempt = self._attempt()
         tails = {name: self._tail.pop(name, []) for name in step.forgets}
@@ -269,7 +278,7 @@ class _Rebuild:
         parts = [
             part
             for name, wanted in buckets.items()
-            for part in base_parts(
+            for part in plan_base_parts(
                 self._tables[name],
                 wanted,
                 tails.get(name, ()),
@@ -295,7 +304,7 @@ class _Rebuild:
         await self._publisher.create([(self._index, raw)])
 
     def _attempt(self) -> str:
-        return attempt_ulid(self._runtime, mark_of(self._at))
+        return new_attempt_ulid(self._runtime, orphan_mark(self._at))
 
     def _files(self) -> Iterator[FileRef]:
         yield from self._base.files()
@@ -303,9 +312,9 @@ class _Rebuild:
             yield from files
 
 
-async def read_steps(chain: Chain, after: int, head: Head) -> list[Step]:
+async def read_steps(chain: Chain, after: int, head: Head) -> list[ReplayStep]:
     """The steps above number `after` up to `head`; `NotFound` if one of them was collected."""
-    steps: list[Step] = []
+    steps: list[ReplayStep] = []
     parent = None if after < 0 else read_manifest(await chain.read(after))
     for first in range(after + 1, head.number + 1, _AT_ONCE):
         entries = await chain.history(first, min(first + _AT_ONCE - 1, head.number))
@@ -321,7 +330,7 @@ async def read_steps(chain: Chain, after: int, head: Head) -> list[Step]:
     return steps
 
 
-async def last_lost(store: Store, domain: str, steps: Sequence[Step]) -> int | None:
+async def find_last_lost_step(store: Store, domain: str, steps: Sequence[ReplayStep]) -> int | None:
     """The number of the last step with a segment that was collected; None if all are there.
 
     The segments of a stream are collected in their order, so the first of each is asked for.
@@ -336,7 +345,7 @@ async def last_lost(store: Store, domain: str, steps: Sequence[Step]) -> int | N
     return None
 
 
-async def _is_kept(store: Store, domain: str, step: Step) -> bool:
+async def _is_kept(store: Store, domain: str, step: ReplayStep) -> bool:
     firsts: dict[str, int] = {}
     for each in step.segments:
         firsts.setdefault(each.stream, each.seq)
@@ -346,13 +355,13 @@ async def _is_kept(store: Store, domain: str, step: Step) -> bool:
     return None not in found
 
 
-def _read_step(record: Commit, manifest: Manifest, parent: Manifest | None) -> Step:
+def _read_step(record: Commit, manifest: Manifest, parent: Manifest | None) -> ReplayStep:
     bounds = {} if parent is None else parent.retained_from
     if record.kind is CommitKind.FOLD:
-        return Step(record.number, bounds, segments=_event_segments(record, manifest))
+        return ReplayStep(record.number, bounds, segments=_event_segments(record, manifest))
     if record.kind is CommitKind.MERGE and manifest.rows_changed_at == record.number:
-        return Step(record.number, bounds, forgets=_merged_buckets(record, manifest, parent))
-    return Step(record.number, bounds)
+        return ReplayStep(record.number, bounds, forgets=_merged_buckets(record, manifest, parent))
+    return ReplayStep(record.number, bounds)
 
 
 def _event_segments(record: Commit, manifest: Manifest) -> tuple[SegmentRef, ...]:

@@ -9,12 +9,14 @@ import pyarrow.compute as pc
 from arco.fold.table import StateTable
 
 
-def by_bucket(table: StateTable, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+def split_by_bucket(table: StateTable, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
     """The rows of each bucket that has any, in the order in which they came."""
-    return by_shard(table, rows, 1 if table.bucket is None else table.bucket.count)
+    return split_by_shard(table, rows, 1 if table.bucket is None else table.bucket.count)
 
 
-def by_shard(table: StateTable, rows: pa.Table, shards: int) -> Iterator[tuple[int, pa.Table]]:
+def split_by_shard(
+    table: StateTable, rows: pa.Table, shards: int
+) -> Iterator[tuple[int, pa.Table]]:
     """The rows of each shard that has any; a table in one piece is all in shard 0."""
     if table.bucket is None or shards == 1:
         yield 0, rows
@@ -51,14 +53,14 @@ class Blob(msgspec.Struct, frozen=True):
     data: bytes
 
 
-def pack(table: StateTable, rows: pa.Table, shards: int) -> Iterator[Blob]:
+def pack_rows(table: StateTable, rows: pa.Table, shards: int) -> Iterator[Blob]:
     """`rows` as blobs, each of one shard."""
-    for shard, part in by_shard(table, rows, shards):
+    for shard, part in split_by_shard(table, rows, shards):
         for piece in _pieces(part):
             yield Blob(table.name, shard, _write(piece))
 
 
-def unpack(table: StateTable, blobs: Iterable[bytes]) -> pa.Table:
+def unpack_rows(table: StateTable, blobs: Iterable[bytes]) -> pa.Table:
     """The rows of all these blobs of one table."""
     read = [pa.ipc.open_stream(data).read_all() for data in blobs]
     return pa.concat_tables([table.schema.empty_table(), *read])

@@ -10,8 +10,13 @@ import pyarrow.parquet as pq
 
 from arco.catalog.manifest import BaseIndex, Commit, FileRef, Manifest, Ref, read_index
 from arco.compactor.domains import folder_of, tables_of
-from arco.compactor.progress import Meter
-from arco.compactor.verification_report import Checked, ProblemKind, Wrong, as_wrong
+from arco.compactor.progress import ProgressCounter
+from arco.compactor.verification_report import (
+    Discrepancy,
+    ProblemKind,
+    VerificationCounts,
+    to_discrepancy,
+)
 from arco.core.errors import Corrupt
 from arco.core.hashing import sha256_hex
 from arco.fold.table import StateTable
@@ -23,11 +28,16 @@ _AT_ONCE = 16
 NOTHING = BaseIndex(tables={})
 
 
-class StateCheck:
+class StateFileCheck:
     """Checks the files of one manifest after the other, newest first."""
 
     def __init__(
-        self, store: Store, domain: str, checked: Checked, sound: set[FileRef], meter: Meter
+        self,
+        store: Store,
+        domain: str,
+        checked: VerificationCounts,
+        sound: set[FileRef],
+        meter: ProgressCounter,
     ) -> None:
         self._store = store
         self._domain = domain
@@ -56,7 +66,7 @@ class StateCheck:
         for added in record.added:
             if (added.path, added.sha256) not in named:
                 fault = f"tells that {added.path} was added, and its manifest does not name it"
-                raise Wrong(ProblemKind.COMMIT, manifest.commit.path, fault, number=number)
+                raise Discrepancy(ProblemKind.COMMIT, manifest.commit.path, fault, number=number)
 
     def published(self, manifest: Manifest, number: int) -> dict[str, pa.Table] | None:
         """The rows that a commit has added, by table; None if some of them were not read."""
@@ -73,12 +83,12 @@ class StateCheck:
         try:
             index = await read_index(self._store, ref)
         except Corrupt as problem:
-            raise as_wrong(ProblemKind.INDEX, ref.path, problem, number) from problem
+            raise to_discrepancy(ProblemKind.INDEX, ref.path, problem, number) from problem
         for name, buckets in index.tables.items():
             for bucket, file in buckets.items():
                 if tuple(map(str, file.buckets)) != (bucket,):
                     fault = f"has {file.path} in bucket {bucket} of {name}"
-                    raise Wrong(ProblemKind.INDEX, ref.path, fault, number=number)
+                    raise Discrepancy(ProblemKind.INDEX, ref.path, fault, number=number)
         self._index = (ref, index)
         if self._is_new(ref, number):
             self._checked.files += 1
@@ -93,7 +103,7 @@ class StateCheck:
         raw = await self._read(ref, number)
         if ref not in self._sound:
             rows = await self._store.runtime.tasks.in_thread(
-                lambda: fault_in(table, ref, raw, in_tail=in_tail)
+                lambda: check_content(table, ref, raw, in_tail=in_tail)
             )
             if isinstance(rows, str):
                 raise _file_discrepancy(ref, rows, number)
@@ -120,7 +130,7 @@ class StateCheck:
         known = self._seen.get(ref.path)
         if known is not None and known != ref:
             fault = "is named by two manifests that differ about it"
-            raise Wrong(ProblemKind.FILE, ref.path, fault, number=number)
+            raise Discrepancy(ProblemKind.FILE, ref.path, fault, number=number)
         self._seen[ref.path] = ref
         return known is None
 
@@ -135,14 +145,14 @@ def _files(manifest: Manifest, index: BaseIndex) -> Iterable[tuple[str, FileRef,
         yield from ((name, ref, False) for ref in buckets.values())
 
 
-def _file_discrepancy(ref: FileRef, fault: str, number: int) -> Wrong:
-    return Wrong(ProblemKind.FILE, ref.path, fault, number=number)
+def _file_discrepancy(ref: FileRef, fault: str, number: int) -> Discrepancy:
+    return Discrepancy(ProblemKind.FILE, ref.path, fault, number=number)
 
 
 DROPPED = "dropped_at"
 
 
-def fault_in(table: StateTable, ref: FileRef, raw: bytes, *, in_tail: bool) -> pa.Table | str:
+def check_content(table: StateTable, ref: FileRef, raw: bytes, *, in_tail: bool) -> pa.Table | str:
     """The rows of a file, or what is wrong with it in one sentence."""
     try:
         rows = pq.read_table(io.BytesIO(raw), use_threads=False)

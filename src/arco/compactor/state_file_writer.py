@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from arco.catalog.manifest import FileRef
 from arco.compactor.domains import VISIBILITY, file_path
-from arco.compactor.engine import FoldJob, MergeJob, NewRef
+from arco.compactor.engine import FoldJob, MergeJob, NewStateFile
 from arco.core.errors import Conflict, Unavailable, Unknown
 from arco.core.hashing import sha256_hex
 from arco.fold.table import ColumnType, StateTable
@@ -21,7 +21,7 @@ _ROW_GROUP = 32_768
 _FEW_ROWS = 64
 
 
-def encode(table: StateTable, rows: pa.Table, path: str) -> tuple[FileRef, bytes]:
+def encode_state_file(table: StateTable, rows: pa.Table, path: str) -> tuple[FileRef, bytes]:
     """Folded rows, sorted as the table says, as a file at `path`."""
     many = rows.num_rows > _FEW_ROWS
     sink = pa.BufferOutputStream()
@@ -82,17 +82,17 @@ def _dropped_from(rows: pa.Table) -> datetime | None:
 _RANDOM_DIGITS = 9
 
 
-async def create_file(
+async def create_state_file(
     store: Store, job: FoldJob | MergeJob, table: StateTable, place: int, rows: pa.Table
-) -> NewRef:
+) -> NewStateFile:
     """Folded rows as a file; its name tells its bucket or shard, and what this try has drawn."""
     drawn = int.from_bytes(store.runtime.rng.randbytes(8), "big") % 10**_RANDOM_DIGITS
     name = f"{place:03d}{drawn:0{_RANDOM_DIGITS}d}-{job.attempt}"
     path = file_path(job.domain, table, name)
-    ref, raw = await store.runtime.tasks.in_thread(lambda: encode(table, rows, path))
+    ref, raw = await store.runtime.tasks.in_thread(lambda: encode_state_file(table, rows, path))
     try:
         await store.create(path, raw)
     except (Unknown, Conflict) as problem:
         # No manifest names it, so nothing has happened.
         raise Unavailable(f"{path} could not be stored; retry") from problem
-    return NewRef(table.name, ref)
+    return NewStateFile(table.name, ref)

@@ -18,15 +18,15 @@ from arco.catalog.model import AnyRow, to_columns
 from arco.catalog.port import Committed, SyncCompact
 from arco.compactor.domains import file_path
 from arco.compactor.publisher import (
-    Change,
+    ManifestChange,
     NewFile,
     Publisher,
     SeenToken,
-    attempt_ulid,
-    mark_of,
-    parent_of,
+    manifest_at,
+    new_attempt_ulid,
+    orphan_mark,
 )
-from arco.compactor.state_file_writer import encode
+from arco.compactor.state_file_writer import encode_state_file
 from arco.core import json
 from arco.core.errors import Conflict, Denied, Fenced, Invalid, NotFound, Unknown
 from arco.core.hashing import sha256_hex
@@ -118,7 +118,7 @@ def _refuse_strangers(publisher: Publisher, call: SyncCompact) -> None:
 
 
 def _refuse_stale(call: SyncCompact, head: Head) -> None:
-    parent = parent_of(head)
+    parent = manifest_at(head)
     if head.number < call.base_manifest:
         raise Conflict(f"there is no manifest {call.base_manifest}")
     if head.entry is not None and head.number == call.base_manifest:
@@ -154,16 +154,16 @@ async def _refuse_passed(publisher: Publisher, call: SyncCompact) -> None:
 
 def _draft(
     publisher: Publisher, call: SyncCompact, head: Head, said: Sequence[CatalogChanged], rows: Rows
-) -> Change:
-    parent, number = parent_of(head), head.number + 1
-    name = attempt_ulid(publisher.store.runtime, mark_of(parent))
+) -> ManifestChange:
+    parent, number = manifest_at(head), head.number + 1
+    name = new_attempt_ulid(publisher.store.runtime, orphan_mark(parent))
     files: list[NewFile] = []
     tail = dict(parent.tail) if parent else {}
     for table, its_rows in rows.items():
         ref, raw = _delta(publisher.domain, table, its_rows, number, name)
         files.append((ref, raw))
         tail[table] = (*tail.get(table, ()), ref)
-    return Change(
+    return ManifestChange(
         kind=CommitKind.DDL,
         commit_ulid=call.commit_ulid,
         tail=tail,
@@ -186,7 +186,7 @@ def _delta(
         to_columns(row) | {COMMIT: number, POSITION: position} for position, row in enumerate(rows)
     ]
     folded = fold(table, pa.Table.from_pylist(stamped, schema=table.schema))
-    return encode(table, folded, file_path(domain, table, attempt))
+    return encode_state_file(table, folded, file_path(domain, table, attempt))
 
 
 def _deed(said: CatalogChanged, event: Envelope, path: str) -> Deed:

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from arco.catalog.manifest import Base, CommitKind, FileRef, Manifest, Ref
 from arco.compactor.base_files import BaseFiles
-from arco.compactor.engine import Engine, Merged, MergeJob, MergePart
+from arco.compactor.engine import CompactionEngine, MergeJob, MergePart, MergeResult
 from arco.compactor.publisher import (
-    Change,
+    ManifestChange,
     NewFile,
     Publisher,
-    attempt_ulid,
-    mark_of,
+    new_attempt_ulid,
+    orphan_mark,
     publish_on_head,
 )
 from arco.core.ids import new_ulid
@@ -45,7 +45,7 @@ class TailMerge:
         self._parts = parts
         self._inputs = {ref.path for part in parts for ref in part.tail}
         self._removed = self._inputs | {ref.path for part in parts for ref in part.base.values()}
-        self._attempt = attempt_ulid(runtime, mark_of(manifest))
+        self._attempt = new_attempt_ulid(runtime, orphan_mark(manifest))
         self._commit_ulid = new_ulid(runtime)
         self._tail: dict[str, list[FileRef]] = {}
         self._new_base: Base | None = None
@@ -54,7 +54,7 @@ class TailMerge:
         self.files = 0
         self.size_bytes = 0
 
-    async def fold(self, engine: Engine, *, forget: bool = True) -> None:
+    async def fold(self, engine: CompactionEngine, *, forget: bool = True) -> None:
         """Have the engine do the work, and name the new base."""
         job = MergeJob(
             domain=self._publisher.domain,
@@ -72,7 +72,7 @@ class TailMerge:
         """Publish on the newest head that still has all inputs; None if none has."""
         return await publish_on_head(self._publisher, head, self._attempt, self.holds, self._change)
 
-    def _take(self, merged: Merged) -> None:
+    def _take(self, merged: MergeResult) -> None:
         into_base = {part.table for part in self._parts if part.into_base}
         for part in self._parts:
             if part.into_base:
@@ -116,10 +116,10 @@ class TailMerge:
         has_base = self._new_base is None or head.base == self._input.base
         return has_base and self._inputs <= tail
 
-    def _change(self, head: Manifest | None) -> Change:
+    def _change(self, head: Manifest | None) -> ManifestChange:
         held = {} if head is None else head.tail
         names = dict.fromkeys([*held, *self._tail])
-        return Change(
+        return ManifestChange(
             kind=CommitKind.MERGE,
             commit_ulid=self._commit_ulid,
             tail={
@@ -143,7 +143,7 @@ _PART_ROWS = 1_000_000  # about so many rows a part, if several buckets make the
 
 
 @dataclass(frozen=True)
-class Policy:
+class TailPolicy:
     """From when on a tail is long, and large."""
 
     longest: int = 16  # files of a table
@@ -172,7 +172,7 @@ class Policy:
                 continue
             table = tables[name]
             if self._belongs_in_base(tail, base.of(table)):
-                parts += base_parts(table, buckets_in(tail), tail, base.of(table))
+                parts += plan_base_parts(table, buckets_in(tail), tail, base.of(table))
             elif len(tail) >= self.longest:
                 small = _smallest([ref for ref in tail if ref.rows * _FEWEST <= self.most_rows])
                 small = _fitting(small, self.most_rows)
@@ -192,7 +192,7 @@ class Policy:
         return in_tail * 4 >= in_base if in_base else in_tail > self.many_rows
 
 
-def base_parts(
+def plan_base_parts(
     table: StateTable,
     buckets: AbstractSet[int],
     tail: Sequence[FileRef],

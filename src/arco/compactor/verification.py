@@ -17,8 +17,8 @@ from arco.catalog.manifest import (
     read_commit,
     read_manifest,
 )
-from arco.compactor.chain_checks import Extent, check_side_chains, measure, read_link
-from arco.compactor.event_checks import FoldedCheck, Replay, check_published
+from arco.compactor.chain_checks import ChainRange, check_side_chains, measure_chain, read_entry
+from arco.compactor.event_checks import EventReplay, FoldedSegmentCheck, check_published_rows
 from arco.compactor.manifest_checks import (
     check_added,
     check_advance,
@@ -26,9 +26,15 @@ from arco.compactor.manifest_checks import (
     check_record,
     check_succession,
 )
-from arco.compactor.progress import Meter, Progress
-from arco.compactor.state_file_checks import StateCheck
-from arco.compactor.verification_report import Checked, ProblemKind, Report, Wrong, as_wrong
+from arco.compactor.progress import Progress, ProgressCounter
+from arco.compactor.state_file_checks import StateFileCheck
+from arco.compactor.verification_report import (
+    Discrepancy,
+    ProblemKind,
+    VerificationCounts,
+    VerificationReport,
+    to_discrepancy,
+)
 from arco.core.errors import Corrupt
 from arco.fold.tier1 import DOMAIN
 from arco.storage.link import Entry
@@ -48,7 +54,7 @@ async def verify(
     expect: Anchor | None = None,
     progress: Progress | None = None,
     sound: set[FileRef] | None = None,
-) -> Report:
+) -> VerificationReport:
     """Check what is kept of a domain, and with `everything` the files of its history too.
 
     `expect` is the number of a manifest and its SHA-256, as an earlier report has told them. Of the files
@@ -56,14 +62,14 @@ async def verify(
     role that may not read the ledger checks no events. `Unavailable` is raised, and says nothing.
     """
     known = set() if sound is None else sound
-    meter = Meter(progress)
+    meter = ProgressCounter(progress)
     work = _Verification(
         store, domain, everything=everything, expect=expect, sound=known, meter=meter
     )
     while True:
         try:
             await work.run()
-        except Wrong as wrong:
+        except Discrepancy as wrong:
             if not await work.was_collected(wrong):
                 return work.report(wrong)
             if not work.is_measured:
@@ -91,7 +97,7 @@ class _Verification:
         everything: bool,
         expect: Anchor | None,
         sound: set[FileRef],
-        meter: Meter,
+        meter: ProgressCounter,
     ) -> None:
         self._store = store
         self._tasks = store.runtime.tasks
@@ -100,18 +106,18 @@ class _Verification:
         self._expect = expect
         self._meter = meter
         self._chain = manifests_of(store, domain)
-        self._extent = Extent(0, -1)
+        self._extent = ChainRange(0, -1)
         self._head_sha256 = ""
-        self._checked = Checked()
-        self._files = StateCheck(store, domain, self._checked, sound, meter)
-        self._replay = Replay(store, self._checked)
-        self._folded = FoldedCheck(store, self._checked)
+        self._checked = VerificationCounts()
+        self._files = StateFileCheck(store, domain, self._checked, sound, meter)
+        self._replay = EventReplay(store, self._checked)
+        self._folded = FoldedSegmentCheck(store, self._checked)
         self._has_events = may(store.role, Verb.GET, f"ledger/{domain}/_")
         self.is_measured = False
 
     async def run(self) -> None:
         """Check everything; `Wrong` at the first thing that is not right."""
-        self._extent = await measure(self._chain)
+        self._extent = await measure_chain(self._chain)
         self.is_measured = True
         head, floor = self._extent.head, self._extent.floor
         self._check_reach()
@@ -131,7 +137,7 @@ class _Verification:
             self._check_advance(child, None)
         await check_side_chains(self._store, self._domain, self._checked)
 
-    async def was_collected(self, wrong: Wrong) -> bool:
+    async def was_collected(self, wrong: Discrepancy) -> bool:
         """Whether what looks wrong has been collected since we began."""
         if wrong.number is None:
             return False
@@ -141,9 +147,9 @@ class _Verification:
             return False  # a floor that cannot be read excuses nothing
         return self._extent.floor < floor and wrong.number < floor
 
-    def report(self, wrong: Wrong | None) -> Report:
+    def report(self, wrong: Discrepancy | None) -> VerificationReport:
         """What was found."""
-        return Report(
+        return VerificationReport(
             ok=wrong is None,
             domain=self._domain,
             floor=self._extent.floor,
@@ -163,13 +169,13 @@ class _Verification:
         elif number > self._extent.head:
             fault = f"is missing: an anchor names it, and the chain ends at {self._extent.head}"
         if fault is not None:
-            raise Wrong(ProblemKind.ANCHOR, self._chain.key(max(number, 0)), fault)
+            raise Discrepancy(ProblemKind.ANCHOR, self._chain.key(max(number, 0)), fault)
 
     async def _read(self, first: int, last: int, child: _Step | None) -> list[_Step]:
         """Numbers `last` down to `first`, each as its child names it, with their records."""
         numbers = range(last, first - 1, -1)
         links = await self._tasks.gather(
-            *(read_link(self._chain, number, ProblemKind.MANIFEST) for number in numbers)
+            *(read_entry(self._chain, number, ProblemKind.MANIFEST) for number in numbers)
         )
         above = None if child is None else child.entry
         read: list[tuple[Entry, Manifest]] = []
@@ -196,7 +202,7 @@ class _Verification:
             expected = self._expect[1].lower()
             if entry.sha256() != expected:
                 fault = f"has SHA-256 {entry.sha256()}, and {expected} was expected"
-                raise Wrong(ProblemKind.ANCHOR, self._chain.key(number), fault)
+                raise Discrepancy(ProblemKind.ANCHOR, self._chain.key(number), fault)
 
     def _manifest(self, entry: Entry) -> Manifest:
         try:
@@ -215,7 +221,7 @@ class _Verification:
         try:
             record = await read_commit(self._store, ref)
         except Corrupt as problem:
-            raise as_wrong(ProblemKind.COMMIT, ref.path, problem, entry.number) from problem
+            raise to_discrepancy(ProblemKind.COMMIT, ref.path, problem, entry.number) from problem
         check_record(record, manifest, entry.number)
         self._checked.commits += 1
         return record
@@ -227,7 +233,7 @@ class _Verification:
             check_succession(child.manifest, step.manifest, number, self._chain.key(number))
             if child.record.parent != step.manifest.commit:
                 fault = "does not follow the record of its parent"
-                raise Wrong(ProblemKind.COMMIT, path, fault, number=number)
+                raise Discrepancy(ProblemKind.COMMIT, path, fault, number=number)
             check_added(child.record, child.manifest, step.manifest, number)
             self._check_advance(child, step.manifest)
         if child is None or self._everything:
@@ -243,7 +249,7 @@ class _Verification:
             rows = await self._replay.rows(step.record, step.entry.link.created_at)
             published = self._files.published(step.manifest, step.entry.number)
             if rows is not None and published is not None:
-                check_published(step.record, rows, published)
+                check_published_rows(step.record, rows, published)
         if self._has_events and step.record.streams:
             await self._check_folded(step)
         self._meter.step()
@@ -255,5 +261,5 @@ class _Verification:
         if self._everything and step.entry.number > self._extent.floor:
             await self._folded.check_segments(step.record, mark)
 
-    def _wrong(self, number: int, fault: str) -> Wrong:
-        return Wrong(ProblemKind.MANIFEST, self._chain.key(number), fault, number=number)
+    def _wrong(self, number: int, fault: str) -> Discrepancy:
+        return Discrepancy(ProblemKind.MANIFEST, self._chain.key(number), fault, number=number)

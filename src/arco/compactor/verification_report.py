@@ -20,7 +20,7 @@ class ProblemKind(StrEnum):
     ANCHOR = "anchor"  # the chain is not the one that an anchor was taken of
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
+class VerificationProblem(msgspec.Struct, frozen=True, kw_only=True):
     """The object that is wrong, by its path in the workspace, and what is wrong with it."""
 
     kind: ProblemKind
@@ -28,7 +28,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     explanation: str
 
 
-class Checked(msgspec.Struct, kw_only=True):
+class VerificationCounts(msgspec.Struct, kw_only=True):
     """How much was looked at."""
 
     manifests: int = 0
@@ -41,7 +41,7 @@ class Checked(msgspec.Struct, kw_only=True):
     collected: int = 0  # events whose segment had gone before their commit was published
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class VerificationReport(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a verification."""
 
     ok: bool
@@ -49,11 +49,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     floor: int
     head: int  # -1 if nothing was published yet
     head_sha256: str  # an anchor to keep elsewhere, together with the number
-    checked: Checked
-    problem: Problem | None = None
+    checked: VerificationCounts
+    problem: VerificationProblem | None = None
 
 
-class Wrong(Exception):
+class Discrepancy(Exception):
     """Something is wrong with an object; `number` is that of the manifest that leads to it, if one does.
 
     It ends in a report, and never leaves a verification.
@@ -63,10 +63,10 @@ class Wrong(Exception):
         self, kind: ProblemKind, path: str, explanation: str, *, number: int | None = None
     ) -> None:
         super().__init__(f"{path}: {explanation}")
-        self.problem = Problem(kind=kind, path=path, explanation=explanation)
+        self.problem = VerificationProblem(kind=kind, path=path, explanation=explanation)
         self.number = number
 
 
-def as_wrong(kind: ProblemKind, path: str, problem: Corrupt, number: int) -> Wrong:
+def to_discrepancy(kind: ProblemKind, path: str, problem: Corrupt, number: int) -> Discrepancy:
     """A problem that was met on reading an object, as one with that object."""
-    return Wrong(kind, path, str(problem).removeprefix(f"{path} "), number=number)
+    return Discrepancy(kind, path, str(problem).removeprefix(f"{path} "), number=number)

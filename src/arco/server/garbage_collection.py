@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from arco.catalog.decision import Rules
 from arco.catalog.reader import SnapshotReader
-from arco.compactor.catalog_compactor import Compactor
+from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.compactor.janitor import DEFAULT_EVERY_MS, Janitor
 from arco.core.background import background
 from arco.core.tasks import Tasks
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def make_janitor(
     store: Store,
-    compactor: Compactor,
+    compactor: CatalogCompactor,
     iceberg_tables: "TableJanitor",
     collect_runs: Callable[[], Awaitable[object]],
     *,
@@ -86,7 +86,7 @@ def table_janitor(
 
     It reads tables with the janitor's store; nothing is changed through this workspace.
     """
-    workspace = open_workspace(store, Compactor(store), Rules())
+    workspace = open_workspace(store, CatalogCompactor(store), Rules())
     iceberg = open_iceberg_catalog(address, locations, workspace, metrics=metrics, janitor=store)
     return iceberg.janitor(store, retention_ms=retention_ms)
 

@@ -20,7 +20,7 @@ from arco.ledger.writer import Writer
 from arco.query.engine import SqlEngine
 from arco.query.limits import QueryLimits
 from arco.storage.roles import Role
-from tests.compactor.in_process_engine import InProcess
+from tests.compactor.in_process_engine import InProcessEngine
 from tests.flow.plan.event_lines import NOON, event_line
 from tests.query.workspace import Workspace, workspace
 
@@ -504,7 +504,7 @@ async def test_a_backlog_that_is_too_large_is_waited_for_until_it_is_compacted()
         await asyncio.sleep(0.5)
         assert not asked.done()
         store = space.store(Role.COMPACTOR)
-        await DomainCompactor(store, "executions", InProcess(store)).cycle(everything=True)
+        await DomainCompactor(store, "executions", InProcessEngine(store)).cycle(everything=True)
         state = await asyncio.wait_for(asked, 20)
         assert len(state.tables["default.silver.orders"].keys) == 5
         await here.engine.close()

@@ -19,7 +19,7 @@ from arco.query.engine import SqlEngine
 from arco.query.lineage.response import Impact, Lineage
 from arco.query.lineage.tracer import Tracer
 from arco.storage.roles import Role
-from tests.compactor.in_process_engine import InProcess
+from tests.compactor.in_process_engine import InProcessEngine
 from tests.query.random_events import NOON, Events
 from tests.query.workspace import Workspace, workspace
 
@@ -125,7 +125,7 @@ class World:
     async def publish(self) -> None:
         store = self.here.store(Role.COMPACTOR)
         for domain in (LINEAGE_DOMAIN, EXECUTIONS_DOMAIN):
-            compactor = DomainCompactor(store, domain, InProcess(store))
+            compactor = DomainCompactor(store, domain, InProcessEngine(store))
             while await compactor.cycle(everything=True) is not None:
                 pass
 

@@ -17,11 +17,32 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from arco.catalog.manifest import Counts
-from arco.compactor.engine import EngineCrashed, Folded, FoldJob, JobTooLarge, Merged, MergeJob, add
-from arco.compactor.spark.memory import VARIABLE, limit_mb
-from arco.compactor.spark.messages import SCHEMA, Answers, Kind, Large, Parcel
+from arco.compactor.engine import (
+    EngineCrashed,
+    FoldJob,
+    FoldResult,
+    JobTooLarge,
+    MergeJob,
+    MergeResult,
+    add_counts,
+)
+from arco.compactor.spark.memory import LIMIT_VARIABLE, limit_mb
+from arco.compactor.spark.messages import (
+    MESSAGE_SCHEMA,
+    JobAnswers,
+    LargeJob,
+    MessageKind,
+    TaskMessage,
+)
 from arco.compactor.spark.store_spec import StoreSpec
-from arco.compactor.spark.tasks import Finish, FoldSmall, Gather, MergeParts, Warm, WarmFinish
+from arco.compactor.spark.tasks import (
+    FinishTask,
+    FoldSmallTask,
+    GatherTask,
+    MergeTask,
+    WarmUpFinishTask,
+    WarmUpTask,
+)
 from arco.core.errors import ArcoError, Unavailable
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
@@ -40,7 +61,7 @@ _Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True)
-class Sizes:
+class JobSizes:
     """How a job is cut up, in bytes of its segments and in rows that they become."""
 
     small: int = 8 * 1024 * 1024  # what one task does alone sooner than several with a shuffle
@@ -60,66 +81,68 @@ class SparkEngine:
         session: SparkSession,
         spec: StoreSpec,
         runtime: Runtime,
-        sizes: Sizes | None = None,
+        sizes: JobSizes | None = None,
         *,
         patience_ms: float = PATIENCE_MS,
     ) -> None:
         self._session = session
         self._spec = spec
         self._runtime = runtime
-        self._sizes = sizes or Sizes()
+        self._sizes = sizes or JobSizes()
         self._patience_ms = patience_ms
-        self._ended = EndedTasks(session)
+        self._ended = TaskProgress(session)
         self._farewell: Task[None] | None = None
         # Whether the session is of no use any more: another process must begin anew.
         self.is_lost = False
 
-    async def fold(self, job: FoldJob) -> Folded:
+    async def fold(self, job: FoldJob) -> FoldResult:
         sizes, work = self._sizes, _described(job)
-        small = FoldSmall(self._spec, job, sizes.small, sizes.small_rows, sizes.job_rows)
+        small = FoldSmallTask(self._spec, job, sizes.small, sizes.small_rows, sizes.job_rows)
         answers = await self._run(lambda: self._numbered(1, small), job.domain, work)
-        for large in answers.read(Kind.LARGE, Large):
+        for large in answers.read(MessageKind.LARGE, LargeJob):
             if job.divisible and large.fitting_segments < len(job.segments):
                 raise JobTooLarge(large.fitting_segments)
             plan = partial(self._staged, job, large)
             answers = await self._run(
                 plan, job.domain, f"{work}, about {large.expected_rows:,} rows"
             )
-        counts = reduce(add, answers.read(Kind.COUNTS, Counts), Counts())
-        return Folded(files=answers.files(), counts=counts)
+        counts = reduce(add_counts, answers.read(MessageKind.COUNTS, Counts), Counts())
+        return FoldResult(files=answers.files(), counts=counts)
 
-    async def merge(self, job: MergeJob) -> Merged:
+    async def merge(self, job: MergeJob) -> MergeResult:
         if not job.parts:
-            return Merged(files=())
-        task = MergeParts(self._spec, job)
+            return MergeResult(files=())
+        task = MergeTask(self._spec, job)
         plan = partial(self._numbered, len(job.parts), task)
         answers = await self._run(plan, job.domain, f"merged files of {job.domain}")
-        return Merged(files=answers.files(), forgotten=sum(answers.read(Kind.FORGOTTEN, int)))
+        return MergeResult(
+            files=answers.files(), forgotten=sum(answers.read(MessageKind.FORGOTTEN, int))
+        )
 
     async def warm_up(self) -> None:
         """Let JVM and workers load all that they need, by a job that comes to nothing."""
-        plan = partial(self._shuffled, _WARM_TASKS, Warm(), 2, WarmFinish())
+        plan = partial(self._shuffled, _WARM_TASKS, WarmUpTask(), 2, WarmUpFinishTask())
         await self._run(plan, "warm", "warmed up")
 
-    def _staged(self, job: FoldJob, large: Large) -> DataFrame:
+    def _staged(self, job: FoldJob, large: LargeJob) -> DataFrame:
         sizes, size, rows = self._sizes, large.expected_bytes, large.expected_rows
         tasks = _power_of_two(max(size // sizes.task, rows // sizes.task_rows))
         tasks = min(len(job.segments), tasks)
         shards = _power_of_two(max(size // sizes.shard, rows // sizes.shard_rows))
         shards = min(_MOST_SHARDS, shards)
-        gather = Gather(self._spec, job, tasks, shards)
-        finish = Finish(self._spec, msgspec.structs.replace(job, segments=()))
+        gather = GatherTask(self._spec, job, tasks, shards)
+        finish = FinishTask(self._spec, msgspec.structs.replace(job, segments=()))
         return self._shuffled(tasks, gather, shards, finish)
 
     def _shuffled(self, tasks: int, first: _Task, shards: int, second: _Task) -> DataFrame:
         parcels = self._numbered(tasks, first).repartitionById(shards, "shard")
-        return parcels.mapInArrow(second, SCHEMA)
+        return parcels.mapInArrow(second, MESSAGE_SCHEMA)
 
     def _numbered(self, tasks: int, task: _Task) -> DataFrame:
         """`task`, so many times; each gets its number in a row."""
-        return self._session.range(0, tasks, 1, tasks).mapInArrow(task, SCHEMA)
+        return self._session.range(0, tasks, 1, tasks).mapInArrow(task, MESSAGE_SCHEMA)
 
-    async def _run(self, plan: Callable[[], DataFrame], pool: str, doing: str) -> Answers:
+    async def _run(self, plan: Callable[[], DataFrame], pool: str, doing: str) -> JobAnswers:
         """The answers to a job of Spark. If whoever waits for them gives up, so does Spark.
 
         Jobs of different pools share the cores. `doing` says in an error what the job did.
@@ -127,7 +150,7 @@ class SparkEngine:
         tag, tasks = new_ulid(self._runtime), self._runtime.tasks
         work = tasks.spawn(tasks.in_thread(lambda: self._collect(tag, pool, doing, plan)))
         try:
-            return Answers(await self._patiently(work))
+            return JobAnswers(await self._patiently(work))
         except EngineCrashed as crash:
             raise EngineCrashed(f"a Python worker of Spark: {crash}, while it {doing}") from crash
         except ArcoError:
@@ -145,9 +168,9 @@ class SparkEngine:
             self._give_up(tag, work)
             raise
 
-    async def _patiently(self, work: Task[list[Parcel]]) -> list[Parcel]:
+    async def _patiently(self, work: Task[list[TaskMessage]]) -> list[TaskMessage]:
         """What comes of `work`, however long it takes; `TimeoutError` if it does not come on."""
-        tasks, before = self._runtime.tasks, Ended()
+        tasks, before = self._runtime.tasks, CompletedTasks()
         while True:
             try:
                 return await tasks.deadline(self._patience_ms, work.wait())
@@ -158,7 +181,7 @@ class SparkEngine:
                     raise
                 before = now
 
-    def _give_up(self, tag: str, work: Task[list[Parcel]]) -> None:
+    def _give_up(self, tag: str, work: Task[list[TaskMessage]]) -> None:
         """Leave a job alone, and its thread, which ends when Spark has heard of it, or never."""
         work.cancel()
         self._farewell = self._runtime.tasks.spawn(self._interrupt(tag))
@@ -170,14 +193,14 @@ class SparkEngine:
 
     def _collect(
         self, tag: str, pool: str, doing: str, plan: Callable[[], DataFrame]
-    ) -> list[Parcel]:
+    ) -> list[TaskMessage]:
         """Run a job in this thread, which is its own for as long as that takes."""
         try:
             if not self._ended.is_remote:
                 self._session.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
             self._session.addTag(tag)
             try:
-                return [Parcel(*row) for row in plan().collect()]
+                return [TaskMessage(*row) for row in plan().collect()]
             finally:
                 self._session.removeTag(tag)
         except Exception as problem:
@@ -205,7 +228,7 @@ class SparkEngine:
 def _allowance() -> str:
     """How much a worker may use, if that is known."""
     most_mb = limit_mb()
-    return f" (it may use {most_mb} MB: {VARIABLE})" if most_mb else ""
+    return f" (it may use {most_mb} MB: {LIMIT_VARIABLE})" if most_mb else ""
 
 
 def _described(job: FoldJob) -> str:
@@ -239,7 +262,9 @@ def _reason(problem: Exception) -> str:
     return (errors or told or [type(problem).__name__])[-1]
 
 
-Ended = frozenset[tuple[int, int]]  # by stage; those of which no task has ended are left out
+CompletedTasks = frozenset[
+    tuple[int, int]
+]  # by stage; those of which no task has ended are left out
 
 
 class _Stage(Protocol):
@@ -249,18 +274,18 @@ class _Stage(Protocol):
     num_completed_tasks: int
 
 
-class EndedTasks:
+class TaskProgress:
     """The tasks of a session that have ended."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
-        self._told: Ended = frozenset()
+        self._told: CompletedTasks = frozenset()
         # A classic session can be asked; a server tells by itself, every few seconds.
         self.is_remote = type(session).__module__.startswith("pyspark.sql.connect.")
         if self.is_remote:
             session.registerProgressHandler(self._hear)
 
-    def look(self) -> Ended:
+    def look(self) -> CompletedTasks:
         """Those of the stages that are under way; this blocks."""
         if self.is_remote:
             return self._told

@@ -11,7 +11,7 @@ import threading
 from functools import cache
 from pathlib import Path
 
-VARIABLE = "ARCO_SPARK_WORKER_MEMORY_MB"
+LIMIT_VARIABLE = "ARCO_SPARK_WORKER_MEMORY_MB"
 
 _MB = 1024 * 1024
 _OTHERS_MB = 1_700  # the JVM with its heap of 1 GiB, and the processes of Arco
@@ -39,7 +39,7 @@ def limit_memory() -> None:
 
 def limit_mb() -> int:
     """The limit that holds here; 0 for none."""
-    given = os.environ.get(VARIABLE, "")
+    given = os.environ.get(LIMIT_VARIABLE, "")
     return int(given) if given.isascii() and given.isdigit() else 0
 
 

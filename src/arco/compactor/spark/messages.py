@@ -11,18 +11,18 @@ from typing import NamedTuple, TypeVar
 import msgspec
 import pyarrow as pa
 
-from arco.compactor.engine import EngineCrashed, NewRef
+from arco.compactor.engine import EngineCrashed, NewStateFile
 from arco.core import json
 from arco.core.errors import ArcoError, Unavailable
 
-SCHEMA = "shard int, kind string, table string, data binary"
+MESSAGE_SCHEMA = "shard int, kind string, table string, data binary"
 
 _ARROW = pa.schema(
     [("shard", pa.int32()), ("kind", pa.string()), ("table", pa.string()), ("data", pa.binary())]
 )
 
 
-class Kind(StrEnum):
+class MessageKind(StrEnum):
     """What is in a parcel."""
 
     BLOB = "blob"  # rows of a table, as Arrow
@@ -33,7 +33,7 @@ class Kind(StrEnum):
     FAILURE = "failure"
 
 
-class Parcel(NamedTuple):
+class TaskMessage(NamedTuple):
     """One row."""
 
     shard: int
@@ -42,7 +42,7 @@ class Parcel(NamedTuple):
     data: bytes
 
 
-class Large(msgspec.Struct, frozen=True):
+class LargeJob(msgspec.Struct, frozen=True):
     """The answer of a task that was to fold a whole job, and has found too much of it."""
 
     expected_bytes: int
@@ -52,17 +52,17 @@ class Large(msgspec.Struct, frozen=True):
     )
 
 
-def told(kind: Kind, value: object) -> Parcel:
+def to_message(kind: MessageKind, value: object) -> TaskMessage:
     """A parcel for the driver."""
-    return Parcel(0, kind, "", json.encode(value))
+    return TaskMessage(0, kind, "", json.encode(value))
 
 
-def failed(problem: ArcoError) -> Parcel:
+def failure_message(problem: ArcoError) -> TaskMessage:
     """A parcel that tells the driver what went wrong."""
-    return told(Kind.FAILURE, failure_of(problem))
+    return to_message(MessageKind.FAILURE, failure_of(problem))
 
 
-def to_batches(parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:
+def to_batches(parcels: Iterable[TaskMessage]) -> Iterator[pa.RecordBatch]:
     """A batch a parcel: the largest are some megabytes."""
     for parcel in parcels:
         columns = [
@@ -71,18 +71,18 @@ def to_batches(parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch(columns, schema=_ARROW)
 
 
-def from_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[Parcel]:
+def from_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[TaskMessage]:
     """The parcels in what Spark hands over."""
     for batch in batches:
         for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            yield Parcel(*values)
+            yield TaskMessage(*values)
 
 
 # A room may have kinds of its own, which are made of more than a message.
 _CORE = ArcoError.__module__
 
 
-class Failure(msgspec.Struct, frozen=True):
+class RemoteFailure(msgspec.Struct, frozen=True):
     """An error of ours in another process."""
 
     code: str
@@ -96,9 +96,9 @@ class Failure(msgspec.Struct, frozen=True):
         return kinds.get(self.code, Unavailable)(self.message)
 
 
-def failure_of(problem: ArcoError) -> Failure:
+def failure_of(problem: ArcoError) -> RemoteFailure:
     """What went wrong, for the journey."""
-    return Failure(problem.code, str(problem))
+    return RemoteFailure(problem.code, str(problem))
 
 
 def _kinds(root: type[ArcoError]) -> Iterator[type[ArcoError]]:
@@ -110,18 +110,18 @@ def _kinds(root: type[ArcoError]) -> Iterator[type[ArcoError]]:
 T = TypeVar("T")
 
 
-class Answers:
+class JobAnswers:
     """What all tasks have answered; made only if none of them has failed."""
 
-    def __init__(self, parcels: list[Parcel]) -> None:
+    def __init__(self, parcels: list[TaskMessage]) -> None:
         self._parcels = parcels
-        for failure in self.read(Kind.FAILURE, Failure):
+        for failure in self.read(MessageKind.FAILURE, RemoteFailure):
             raise failure.error()
 
-    def read(self, kind: Kind, of: type[T]) -> list[T]:
+    def read(self, kind: MessageKind, of: type[T]) -> list[T]:
         """What is in the parcels of one kind."""
         return [json.decode(each.data, of) for each in self._parcels if each.kind == kind]
 
-    def files(self) -> tuple[NewRef, ...]:
+    def files(self) -> tuple[NewStateFile, ...]:
         """The files that were created."""
-        return tuple(self.read(Kind.FILE, NewRef))
+        return tuple(self.read(MessageKind.FILE, NewStateFile))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from arco.compactor.spark.memory import VARIABLE as WORKER_MEMORY
+from arco.compactor.spark.memory import LIMIT_VARIABLE as WORKER_MEMORY
 from arco.compactor.spark.memory import default_limit_mb
 from arco.core.environment import compaction_environment, started_with
 from arco.core.errors import Unavailable
@@ -97,7 +97,7 @@ def _set_for_workers(master: str) -> None:
         os.environ.setdefault(WORKER_MEMORY, str(default_limit_mb(_cores(master))))
 
 
-def beside(session: SparkSession) -> SparkSession:
+def open_sibling_session(session: SparkSession) -> SparkSession:
     """A session for jobs beside somebody's own, in the same Spark; whoever has opened that stops it.
 
     Its workers load what they need with the first job: our own daemon is for Sparks of our own.

@@ -33,7 +33,7 @@ class StoreSpec(msgspec.Struct, frozen=True, kw_only=True):
         return Store(backend, runtime, scope=scope, role=Role.COMPACTOR)
 
 
-def spec_of(address: Address, scope: Scope, *, fsync: bool = True) -> StoreSpec:
+def make_store_spec(address: Address, scope: Scope, *, fsync: bool = True) -> StoreSpec:
     """How others open this store; `Unsupported` for one that no other process can see."""
     if address.scheme == "memory":
         raise Unsupported("a store in memory is seen by one process alone: Spark needs another one")

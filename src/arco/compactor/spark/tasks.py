@@ -16,22 +16,28 @@ import msgspec
 import pyarrow as pa
 
 from arco.catalog.manifest import Counts
-from arco.compactor.engine import EngineCrashed, FoldJob, MergeJob, add
-from arco.compactor.fold_segments import RawSegment, SegmentReader, ShardFiles, gather, gather_from
+from arco.compactor.engine import EngineCrashed, FoldJob, MergeJob, add_counts
+from arco.compactor.fold_segments import (
+    RawSegment,
+    SegmentReader,
+    ShardFileWriter,
+    fold_partially,
+    fold_partially_from,
+)
 from arco.compactor.merge_part import merge_part
-from arco.compactor.shards import pack, unpack
+from arco.compactor.shards import pack_rows, unpack_rows
 from arco.compactor.spark.memory import limit_memory
 from arco.compactor.spark.messages import (
-    Kind,
-    Large,
-    Parcel,
-    failed,
+    LargeJob,
+    MessageKind,
+    TaskMessage,
+    failure_message,
     from_batches,
     to_batches,
-    told,
+    to_message,
 )
 from arco.compactor.spark.store_spec import StoreSpec
-from arco.compactor.state_file_writer import encode
+from arco.compactor.state_file_writer import encode_state_file
 from arco.core import json
 from arco.core.clock import utc
 from arco.core.errors import ArcoError
@@ -58,22 +64,22 @@ class NumberedTask(ABC):
                 with _undisturbed():
                     yield from to_batches(iterate(self._answers(number)))
 
-    async def _answers(self, number: int) -> AsyncIterator[Parcel]:
+    async def _answers(self, number: int) -> AsyncIterator[TaskMessage]:
         try:
             async for parcel in self.work(number):
                 yield parcel
         except ArcoError as problem:
-            yield failed(problem)
+            yield failure_message(problem)
         except MemoryError:
-            yield failed(EngineCrashed("out of memory"))
+            yield failure_message(EngineCrashed("out of memory"))
 
     @abstractmethod
-    def work(self, number: int, /) -> AsyncIterator[Parcel]:
+    def work(self, number: int, /) -> AsyncIterator[TaskMessage]:
         """Do the work of task `number`."""
 
 
 @dataclass(frozen=True)
-class FoldSmall(NumberedTask):
+class FoldSmallTask(NumberedTask):
     """Fold a whole job in one task, unless it turns out to be large."""
 
     spec: StoreSpec
@@ -82,25 +88,25 @@ class FoldSmall(NumberedTask):
     most_rows: int
     job_rows: int  # what one job should become at most, if it can be divided
 
-    async def work(self, _number: int, /) -> AsyncIterator[Parcel]:
+    async def work(self, _number: int, /) -> AsyncIterator[TaskMessage]:
         store = open_once(self.spec)
         reader = SegmentReader(store, self.job.domain, self.job.segments)
         first = await reader.chunk(self.most_bytes)
         large = self._measure(reader, first)
         if large.expected_bytes > self.most_bytes or large.expected_rows > self.most_rows:
-            yield told(Kind.LARGE, large)
+            yield to_message(MessageKind.LARGE, large)
             return
-        files, counts = ShardFiles(store, self.job), Counts()
-        async for gathered in gather_from(reader, store, self.job, 1, first):
-            counts = add(counts, gathered.counts)
+        files, counts = ShardFileWriter(store, self.job), Counts()
+        async for gathered in fold_partially_from(reader, store, self.job, 1, first):
+            counts = add_counts(counts, gathered.counts)
             for blob in gathered.blobs:
                 if file := await files.add(blob.table, blob.shard, blob.data):
-                    yield told(Kind.FILE, file)
+                    yield to_message(MessageKind.FILE, file)
         async for file in files.finish():
-            yield told(Kind.FILE, file)
-        yield told(Kind.COUNTS, counts)
+            yield to_message(MessageKind.FILE, file)
+        yield to_message(MessageKind.COUNTS, counts)
 
-    def _measure(self, reader: SegmentReader, first: list[RawSegment]) -> Large:
+    def _measure(self, reader: SegmentReader, first: list[RawSegment]) -> LargeJob:
         """How large the whole job is, judged by its first segments."""
         rows = [count_segment(each.decode()).rows for each in first]
         expected_rows = sum(rows) * len(self.job.segments) // max(1, len(rows))
@@ -112,11 +118,11 @@ class FoldSmall(NumberedTask):
             fitting += 1
         else:
             fitting = self.job_rows * len(rows) // max(1, sum(rows))
-        return Large(reader.expected_bytes, expected_rows, max(1, fitting))
+        return LargeJob(reader.expected_bytes, expected_rows, max(1, fitting))
 
 
 @dataclass(frozen=True)
-class Gather(NumberedTask):
+class GatherTask(NumberedTask):
     """The first stage of a large job: task n of many reads every n-th segment."""
 
     spec: StoreSpec
@@ -124,16 +130,16 @@ class Gather(NumberedTask):
     tasks: int
     shards: int
 
-    async def work(self, number: int, /) -> AsyncIterator[Parcel]:
+    async def work(self, number: int, /) -> AsyncIterator[TaskMessage]:
         mine = self.job.segments[number :: self.tasks]
-        async for gathered in gather(open_once(self.spec), self.job, mine, self.shards):
-            yield told(Kind.COUNTS, gathered.counts)
+        async for gathered in fold_partially(open_once(self.spec), self.job, mine, self.shards):
+            yield to_message(MessageKind.COUNTS, gathered.counts)
             for blob in gathered.blobs:
-                yield Parcel(blob.shard, Kind.BLOB, blob.table, blob.data)
+                yield TaskMessage(blob.shard, MessageKind.BLOB, blob.table, blob.data)
 
 
 @dataclass(frozen=True)
-class Finish:
+class FinishTask:
     """The second stage: each task has all blobs of a shard, and makes its files."""
 
     spec: StoreSpec
@@ -143,35 +149,35 @@ class Finish:
         limit_memory()
         yield from to_batches(iterate(self._answers(from_batches(batches))))
 
-    async def _answers(self, parcels: Iterator[Parcel]) -> AsyncIterator[Parcel]:
-        files = ShardFiles(open_once(self.spec), self.job)
+    async def _answers(self, parcels: Iterator[TaskMessage]) -> AsyncIterator[TaskMessage]:
+        files = ShardFileWriter(open_once(self.spec), self.job)
         try:
             for parcel in parcels:
-                if parcel.kind != Kind.BLOB:
+                if parcel.kind != MessageKind.BLOB:
                     yield parcel
                 elif file := await files.add(parcel.table, parcel.shard, parcel.data):
-                    yield told(Kind.FILE, file)
+                    yield to_message(MessageKind.FILE, file)
             async for file in files.finish():
-                yield told(Kind.FILE, file)
+                yield to_message(MessageKind.FILE, file)
         except ArcoError as problem:
-            yield failed(problem)
+            yield failure_message(problem)
         except MemoryError:
-            yield failed(EngineCrashed("out of memory"))
+            yield failure_message(EngineCrashed("out of memory"))
 
 
 @dataclass(frozen=True)
-class MergeParts(NumberedTask):
+class MergeTask(NumberedTask):
     """Merge: task n carries out part n."""
 
     spec: StoreSpec
     job: MergeJob
 
-    async def work(self, number: int, /) -> AsyncIterator[Parcel]:
+    async def work(self, number: int, /) -> AsyncIterator[TaskMessage]:
         part = self.job.parts[number]
         files, forgotten = await merge_part(open_once(self.spec), self.job, part)
-        yield told(Kind.FORGOTTEN, forgotten)
+        yield to_message(MessageKind.FORGOTTEN, forgotten)
         for file in files:
-            yield told(Kind.FILE, file)
+            yield to_message(MessageKind.FILE, file)
 
 
 @contextmanager
@@ -198,34 +204,34 @@ def _opened(spec: bytes) -> Store:
 
 
 @dataclass(frozen=True)
-class Warm(NumberedTask):
+class WarmUpTask(NumberedTask):
     """Reads the examples of all events, as if they had been sent."""
 
-    async def work(self, _number: int, /) -> AsyncIterator[Parcel]:
+    async def work(self, _number: int, /) -> AsyncIterator[TaskMessage]:
         for domain in DOMAINS:
             for parcel in _parcels(domain):
                 yield parcel
 
 
 @dataclass(frozen=True)
-class WarmFinish:
+class WarmUpFinishTask:
     """Makes files of what it is given, and throws them away."""
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         for parcel in from_batches(batches):
             domain, _, name = parcel.table.partition("/")
             table = TIER2[domain][name]
-            encode(table, fold(table, unpack(table, [parcel.data])), parcel.table)
+            encode_state_file(table, fold(table, unpack_rows(table, [parcel.data])), parcel.table)
         yield from ()
 
 
-def _parcels(domain: str) -> Iterator[Parcel]:
+def _parcels(domain: str) -> Iterator[TaskMessage]:
     lines = [_line(kind) for kind in KINDS if kind.domain == domain]
     segment = Segment.of("warm", 0, lines)
     for name, rows in read_segment(domain, segment, {}).rows.items():
         table = TIER2[domain][name]
-        for blob in pack(table, fold(table, rows), 2):
-            yield Parcel(blob.shard, Kind.BLOB, f"{domain}/{name}", blob.data)
+        for blob in pack_rows(table, fold(table, rows), 2):
+            yield TaskMessage(blob.shard, MessageKind.BLOB, f"{domain}/{name}", blob.data)
 
 
 def _line(kind: EventKind) -> bytes:
