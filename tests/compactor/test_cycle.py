@@ -22,18 +22,14 @@ from arco.compactor.engine import (
 from arco.compactor.publisher import Publisher
 from arco.core.errors import Corrupt, Unavailable, Unknown
 from arco.core.ids import new_ulid
-from arco.ledger.bell import Bell
 from arco.ledger.segment import Segment, find_segment
 from arco.ledger.slot import slots_of
 from arco.ledger.watermark import Watermark
-from arco.ledger.writer import Writer
 from arco.storage.observed import ObservedBackend
 from arco.storage.roles import Role
 from tests.compactor.in_process_engine import InProcessEngine
 from tests.compactor.plant import DOMAIN, Plant, Slow, open_plant, tell_all
-from tests.ledger.events import note
-from tests.ledger.simulated import Calm, simulate
-from tests.sim.world import HOUR_MS, MINUTE_MS, SECOND_MS
+from tests.sim.world import SECOND_MS
 from tests.storage.interposed import Interposed
 from tests.tally import Tally
 
@@ -543,44 +539,3 @@ async def test_a_watermark_below_collected_slots_with_no_newer_one_is_corrupt() 
     await janitor.delete(slots_of(janitor, DOMAIN).key(0))
     with pytest.raises(Corrupt):
         await plant.compactor().cycle()
-
-
-# Following
-
-
-async def test_a_ring_brings_an_event_at_once() -> None:
-    plant = open_plant()
-    bell = Bell(plant.runtime.tasks)
-    store = plant.store()
-    cycles = DomainCompactor(store, DOMAIN, InProcessEngine(store), bell=bell).follow()
-    writer = Writer(plant.store(Role.API), DOMAIN, bell=bell)
-    for n in range(4):
-        coming = asyncio.ensure_future(anext(cycles))
-        await asyncio.sleep(0.01)
-        await plant.tell(writer, str(n))
-        assert (await asyncio.wait_for(coming, 5)).counts.events == 1
-    await folded_once(plant)
-
-
-def test_an_idle_domain_costs_at_most_60_requests_an_hour() -> None:
-    async def story(calm: Calm) -> None:
-        for _ in range(3):
-            await Writer(calm.store(), DOMAIN).append([note(calm.runtime)])
-        store = calm.store(Role.COMPACTOR)
-        compactor = DomainCompactor(
-            store, DOMAIN, InProcessEngine(store), retention={"executions": 3 * DAY}
-        )
-
-        async def follow() -> None:
-            async for _ in compactor.follow():
-                pass
-
-        following = calm.runtime.tasks.spawn(follow())
-        await calm.clock.sleep(10 * MINUTE_MS + SECOND_MS)
-        for _ in range(72):
-            before = calm.requests()
-            await calm.clock.sleep(HOUR_MS)
-            assert 0 < calm.requests() - before <= 60
-        following.cancel()
-
-    simulate(story)

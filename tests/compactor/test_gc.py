@@ -384,7 +384,7 @@ def test_the_janitor_comes_by_every_so_often_and_survives_what_goes_wrong() -> N
             yard.compactor,
             retention_ms=int(RETENTION_MS),
             every_ms=int(HOUR_MS),
-            found=lambda inspection: seen.append(inspection.domain),
+            on_inspection=lambda inspection: seen.append(inspection.domain),
         )
         running = yard.calm.runtime.tasks.spawn(janitor.run())
         await yard.pass_hours(0.1)
@@ -399,7 +399,7 @@ def test_the_janitor_comes_by_every_so_often_and_survives_what_goes_wrong() -> N
         await yard.pass_hours(1.1)
         assert janitor.problem is None
         assert seen[:4] == list(DOMAINS)
-        assert set(janitor.last) == set(janitor.inspected) == set(DOMAINS)
+        assert set(janitor.collected_ms) == set(janitor.inspected_ms) == set(DOMAINS)
         janitor.close()
         await running.wait()
 

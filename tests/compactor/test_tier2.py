@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 from itertools import pairwise
 
 import msgspec
@@ -265,7 +266,7 @@ def test_a_domain_that_fails_is_tried_again_later_each_time_and_holds_up_no_othe
         engine.now = calm.clock.elapsed_ms
         told: list[tuple[str, Exception]] = []
         tier2 = EventCompactor(
-            store, engine, tell=lambda what, problem: told.append((what, problem))
+            store, engine, on_failure=lambda what, problem: told.append((what, problem))
         )
         running = calm.runtime.tasks.spawn(tier2.run())
         while tier2.domains[LINEAGE].last is None:
@@ -293,10 +294,11 @@ def test_three_idle_domains_cost_at_most_60_requests_an_hour_each() -> None:
         for domain in TIER2:
             await Writer(calm.store(), domain).append([note(calm.runtime)])
         store = calm.store(Role.COMPACTOR)
-        tier2 = EventCompactor(store, InProcessEngine(store))
+        keep = {"executions": timedelta(days=3)}  # rows expire while the domains are idle
+        tier2 = EventCompactor(store, InProcessEngine(store), retention=keep)
         running = calm.runtime.tasks.spawn(tier2.run())
         await calm.clock.sleep(10 * MINUTE_MS + SECOND_MS)
-        for _ in range(3):
+        for _ in range(72):
             before = calm.requests()
             await calm.clock.sleep(HOUR_MS)
             assert 0 < calm.requests() - before <= 60 * len(TIER2)
@@ -350,7 +352,7 @@ async def test_a_merge_that_fails_is_left_alone_for_a_while_and_cycles_go_on(
     tier2 = EventCompactor(
         store,
         NoMerge(InProcessEngine(store)),
-        tell=lambda what, _: told.append(what),
+        on_failure=lambda what, _: told.append(what),
         report=done.put_nowait,
     )
     running = asyncio.ensure_future(tier2.run())

@@ -37,7 +37,7 @@ PUBLISH_MUTANTS = (
     Mutant(
         name="passed token taken",
         rule="P28",
-        target="arco.compactor.sync_compaction:_refuse_passed",
+        target="arco.compactor.sync_compaction:_refuse_stale_token",
         old="passed is not None or None in held or slept",
         new="None in held or slept",
     ),
@@ -87,7 +87,7 @@ MERGE_MUTANTS = (
         name="forgetting changes no rows",
         rule="P26",
         target="arco.compactor.catalog_merge:_Merge._change",
-        old="changes_rows=self._forgetting.rows > 0",
+        old="changes_rows=self._expired.rows > 0",
         new="changes_rows=False",
     ),
     Mutant(
@@ -125,7 +125,7 @@ SLEEP_MUTANTS = (
     Mutant(
         name="passed token taken once its successor is collected",
         rule="P28",
-        target="arco.compactor.sync_compaction:_refuse_passed",
+        target="arco.compactor.sync_compaction:_refuse_stale_token",
         old="passed is not None or None in held or slept",
         new="passed is not None",
     ),

@@ -8,8 +8,8 @@ OPERATIONS_MUTANTS = (
         name="watermark not compared at a rebase",
         rule="P16",
         target="arco.compactor.domain_compactor:DomainCompactor._fold",
-        old="_watermark(found) == news.since and _bounds(found) == _bounds(parent)",
-        new="_bounds(found) == _bounds(parent)",
+        old="_watermark(head) == new_segments.since and _bounds(head) == _bounds(parent)",
+        new="_bounds(head) == _bounds(parent)",
     ),
     Mutant(
         name="stream left without its seal",
@@ -49,10 +49,10 @@ OPERATIONS_MUTANTS = (
     Mutant(
         name="rows forgotten in a tail",
         rule="P20",
-        target="arco.compactor.merge_part:_Part.carry_out",
-        old="rows = await self._fold(news.values())",
+        target="arco.compactor.merge_part:_PartMerge.run",
+        old="rows = await self._fold(tail_rows.values())",
         new=(
-            "rows = await self._fold(news.values())\n"
+            "rows = await self._fold(tail_rows.values())\n"
             "    rows = retain(self.table, rows, self.job.retained_from.get(self.table.name))"
         ),
     ),
@@ -133,7 +133,7 @@ POINT_MUTANTS = {
 DEAF = Mutant(
     name="head not looked at again",
     rule="P8",
-    target="arco.compactor.domain_compactor:DomainCompactor._has_lost_touch",
+    target="arco.compactor.domain_compactor:DomainCompactor._is_outdated",
     old="if self._clock.elapsed_ms() - self._seen_ms < FRESH_MS / 2:",
     new="if True:",
 )

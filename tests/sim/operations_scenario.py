@@ -198,7 +198,7 @@ class OperationsScenario:
             retention={} if life.name.startswith(self._forgetful) else self._retention,
             most_segments=self._most,
             policy=self._policy,
-            tell=lambda what, problem: self._hear(life, what, problem),
+            on_failure=lambda what, problem: self._hear(life, what, problem),
             report=lambda cycle: self._count(life, cycle),
         )
         await tier2.run()

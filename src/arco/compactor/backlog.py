@@ -1,7 +1,8 @@
-"""News: what the ledger of a domain holds beyond a published watermark, as far as it was looked for.
+"""The backlog of an event domain: what its ledger holds beyond the published watermark.
 
-A slot or a seal alone tells readers nothing, so it waits for events to come with it, but not for ever:
-until it is published, its stream is asked for again by every compactor that starts.
+`NewSegments` is the backlog as one compactor finds it; `has_backlog` and `count_waiting_segments` look
+once. A slot or a seal alone does not change what readers see, so it waits for events, but only for a
+minute: until it is published, every compactor that starts polls its stream again.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,26 +21,26 @@ from arco.storage.store import Store
 
 LINGER_MS = 60_000
 
-# Bytes of segments that go along with a job; Spark sends a job to its task in one piece.
-_SENT_BYTES = 512 * 1024
+# Bytes of segments that are sent inside a job; Spark sends a job to its task in one piece.
+_INLINE_BYTES = 512 * 1024
 
 
 class NewSegments:
-    """Segments that are to be folded next, on top of the watermark `since`."""
+    """Segments to fold next, on top of the watermark `since`."""
 
     def __init__(
         self, store: Store, domain: str, since: Watermark, handed: HandedSegments | None = None
     ) -> None:
         self.since = self.watermark = since
-        self.is_cut_short = False  # whether there was more than one batch holds
+        self.has_more = False  # whether there was more than one batch holds
         self._clock = store.runtime.clock
         self._handed = handed or HandedSegments()
         self._follower = PlaceFollower(store, domain, since, handed=self._handed)
         self._places: list[SegmentPlace] = []
         self._found_ms = 0.0
 
-    async def look(self, *, most: int = MOST_PLACES, everything: bool = False) -> None:
-        """Look on in the streams that are due, or in all of them, for that many segments at most."""
+    async def poll(self, *, most: int = MOST_PLACES, everything: bool = False) -> None:
+        """Poll the streams that are due, or all of them, for at most `most` segments."""
         self._follower.most = most
         batch = await self._follower.poll(everything=everything)
         if batch is None:
@@ -48,72 +49,72 @@ class NewSegments:
             self._found_ms = self._clock.elapsed_ms()
         self._places += batch.segments
         self.watermark = batch.watermark
-        self.is_cut_short = len(batch.segments) >= most
+        self.has_more = len(batch.segments) >= most
 
-    def is_ripe(self) -> bool:
-        """Whether there is something to publish, and reason not to wait for more."""
+    def is_due(self) -> bool:
+        """Whether there are events to publish, or slots and seals that have waited long enough."""
         has_events = any(not each.seal for each in self._places)
-        return has_events or (self.watermark != self.since and self._rest_ms() <= 0)
+        return has_events or (self.watermark != self.since and self._wait_ms() <= 0)
 
     def segments(self) -> tuple[SegmentRef, ...]:
-        """Those that have events; the first ones with their bytes, where those were handed over."""
-        refs, room = [], _SENT_BYTES
+        """The segments with events; the first ones with their bytes, if their writer handed those over."""
+        refs, free_bytes = [], _INLINE_BYTES
         for each in self._places:
             if each.seal:
                 continue
             raw = self._handed.find(each.stream, each.seq)
-            room -= len(raw or b"")
-            refs.append(SegmentRef(each.stream, each.seq, raw if room >= 0 else None))
+            free_bytes -= len(raw or b"")
+            refs.append(SegmentRef(each.stream, each.seq, raw if free_bytes >= 0 else None))
         return tuple(refs)
 
     def streams(self) -> dict[str, tuple[int, int]]:
-        """The first and the last segment that are new in each stream, seals included."""
-        found: dict[str, tuple[int, int]] = {}
+        """The first and the last new segment of each stream, including seals."""
+        spans: dict[str, tuple[int, int]] = {}
         for each in self._places:
-            first, _ = found.get(each.stream, (each.seq, each.seq))
-            found[each.stream] = (first, each.seq)
-        return found
+            first, _ = spans.get(each.stream, (each.seq, each.seq))
+            spans[each.stream] = (first, each.seq)
+        return spans
 
-    def published(self) -> None:
-        """All of it is: from here on it goes on."""
+    def mark_published(self) -> None:
+        """All segments so far are published: continue from their watermark."""
         self.since = self.watermark
         for each in self._places:
             self._handed.remove(each.stream, each.seq)
         self._places.clear()
 
     def ring(self, streams: Iterable[str]) -> None:
-        """These streams have something new."""
+        """Report new segments in these streams."""
         self._follower.ring(streams)
 
     def due_in_ms(self) -> float:
-        """How long it takes until there is something to do, if nobody rings."""
+        """The time until the store must be polled, unless `ring` reports new segments."""
         due = self._follower.due_in_ms()
-        return due if self.watermark == self.since else max(1, min(due, self._rest_ms()))
+        return due if self.watermark == self.since else max(1, min(due, self._wait_ms()))
 
-    def _rest_ms(self) -> float:
-        """How long what was found may still wait."""
+    def _wait_ms(self) -> float:
+        """How long slots and seals may still wait for events."""
         return self._found_ms + LINGER_MS - self._clock.elapsed_ms()
 
 
 async def has_backlog(store: Store, domain: str, retention: Mapping[str, timedelta]) -> bool:
-    """Whether the ledger has events that are not published, or rows are kept for too long."""
+    """Whether the ledger has unpublished events, or rows are due to expire. Seals alone do not count."""
     manifests = manifests_of(store, domain)
     head = await manifests.head()
     published = manifest_at(head)
-    mine = {table: span for table, span in retention.items() if table in TIER2[domain]}
-    if published is not None and await Retention(manifests, mine).is_overdue(
+    spans = {table: span for table, span in retention.items() if table in TIER2[domain]}
+    if published is not None and await Retention(manifests, spans).is_overdue(
         head.number, published.retained_from
     ):
         return True
-    return await _above(store, domain, published) > 0
+    return await _count_above(store, domain, published) > 0
 
 
 async def count_waiting_segments(store: Store, domain: str) -> int:
-    """How many segments of the ledger are in no manifest yet; of very many, as many as one job takes."""
-    return await _above(store, domain, manifest_at(await manifests_of(store, domain).head()))
+    """How many segments with events are not published yet; at most as many as one job takes."""
+    return await _count_above(store, domain, manifest_at(await manifests_of(store, domain).head()))
 
 
-async def _above(store: Store, domain: str, published: Manifest | None) -> int:
+async def _count_above(store: Store, domain: str, published: Manifest | None) -> int:
     watermark = Watermark() if published is None else published.watermark
     batch = await PlaceFollower(store, domain, watermark).poll(everything=True)
     return 0 if batch is None else sum(not each.seal for each in batch.segments)

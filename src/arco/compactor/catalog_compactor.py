@@ -1,4 +1,4 @@
-"""The compactor of Tier 1, in process: it fills the port that the catalog publishes through."""
+"""The compactor of the catalog domain (Tier 1): it implements the catalog's publishing port."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -17,16 +17,16 @@ from arco.core.tasks import Task
 from arco.fold.tier1 import DOMAIN
 from arco.storage.store import Store
 
-# What was dropped can be undropped for the retention; it is kept a while longer than that, so that a
-# clock which is behind finds it still there.
+# Dropped objects can be undropped during the retention. Their rows are kept a while longer, so that a
+# process whose clock is behind still finds them.
 _GRACE = timedelta(days=1)
 
 
-FailureCallback = Callable[[str, Exception], None]  # what has failed in the background, and how
+FailureCallback = Callable[[str, Exception], None]  # what failed in the background, and the error
 
 
 class CatalogCompactor:
-    """The one that publishes, for one workspace."""
+    """Publishes commits and merges of the catalog domain of one workspace."""
 
     def __init__(
         self,
@@ -34,14 +34,14 @@ class CatalogCompactor:
         *,
         retention: timedelta = DEFAULT_RETENTION,
         grace: timedelta = _GRACE,
-        tell: FailureCallback | None = None,
+        on_failure: FailureCallback | None = None,
     ) -> None:
         self._store = store
         self._keep = retention + grace
         self._publisher = Publisher(store, DOMAIN)
         self._merging: Task[None] | None = None
-        self._tell = tell
-        self._rest_until = -1  # after a merge has failed, no other before this number
+        self._on_failure = on_failure
+        self._next_merge_number = -1  # after a failed merge: no other merge before this manifest
         self.merge_problem: Exception | None = None
 
     async def sync_compact(self, call: SyncCompact) -> Committed:
@@ -54,30 +54,28 @@ class CatalogCompactor:
     async def mark_orphans(self, before: str, domain: str = DOMAIN) -> Committed:
         if domain not in DOMAINS:
             raise Invalid(f"there is no domain {domain[:40]!r}")
-        known = domain == DOMAIN  # of the others somebody else has the publisher
-        return await mark_orphans(
-            self._publisher if known else Publisher(self._store, domain), before
-        )
+        publisher = self._publisher if domain == DOMAIN else Publisher(self._store, domain)
+        return await mark_orphans(publisher, before)
 
     async def merge(self, *, into_base: bool = True) -> Committed | None:
-        """Merge all tails; not into the base, they go there only if they are large."""
+        """Merge all tails, into the base if asked for or if a tail is large."""
         before = utc(self._store.runtime.clock.now_ms()) - self._keep
         merged = await merge(self._publisher, forget_before=before, into_base=into_base)
         return None if merged is None else committed(merged)
 
     async def close(self) -> None:
-        """Finish a merge that is under way, and leave a fresh hint."""
+        """Wait for a merge in progress, and write a fresh hint."""
         if self._merging is not None:
             await self._merging.wait()
         await self._publisher.chain.close()
 
     def _merge_soon(self) -> None:
-        """Merge beside the callers once a tail is long; one merge at a time."""
+        """Start a merge in the background once a tail is long; one at a time."""
         head = self._publisher.chain.remembered()
         manifest = None if head is None else manifest_at(head)
         busy = self._merging is not None and not self._merging.done()
-        rested = head is not None and head.number >= self._rest_until
-        if manifest is not None and is_due(manifest) and rested and not busy:
+        may_retry = head is not None and head.number >= self._next_merge_number
+        if manifest is not None and is_due(manifest) and may_retry and not busy:
             self._merging = self._store.runtime.tasks.spawn(self._merge())
 
     async def _merge(self) -> None:
@@ -85,29 +83,31 @@ class CatalogCompactor:
             await self.merge(into_base=False)
             self.merge_problem = None
         except Exception as problem:
-            # Later commits try again; a tail that is long costs time only.
+            # Later commits try again. A long tail only slows readers down.
             self.merge_problem = problem
-            known = self._publisher.chain.remembered()
-            self._rest_until = LONGEST_TAIL + (0 if known is None else known.number)
-            if self._tell is not None:
-                self._tell("merge", problem)
+            head = self._publisher.chain.remembered()
+            self._next_merge_number = LONGEST_TAIL + (0 if head is None else head.number)
+            if self._on_failure is not None:
+                self._on_failure("merge", problem)
 
 
-_TIME = 10  # so many characters of a ULID are its time
+_TIMESTAMP_CHARS = 10  # of a ULID
 
 
 async def mark_orphans(publisher: Publisher, before: str) -> Committed:
-    """Publish a mark, unless one at least as high is published already."""
+    """Publish that unnamed files below `before` may be deleted (P27), unless a higher mark exists."""
     runtime = publisher.store.runtime
     mark = parse_ulid(before)
-    if mark[:_TIME] > new_ulid(runtime)[:_TIME]:
-        # It is never lowered, and every name of a file to come has to lie above it.
-        raise Invalid("orphans are marked up to a moment that has passed")
+    if mark[:_TIMESTAMP_CHARS] > new_ulid(runtime)[:_TIMESTAMP_CHARS]:
+        # A mark is never lowered, and the names of all later files must lie above it.
+        raise Invalid("the mark for orphans must lie in the past")
     while True:
         head = await publisher.chain.head()
         parent = manifest_at(head)
         if parent is None:
-            raise Invalid("nothing was published yet, so there is nothing to mark")
+            raise Invalid(
+                f"nothing of {publisher.domain} is published yet, so there is nothing to mark"
+            )
         if parent.orphans_before is not None and parent.orphans_before >= mark:
             return committed(head)
         change = ManifestChange(

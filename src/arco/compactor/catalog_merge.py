@@ -1,14 +1,11 @@
-"""Merging: the tail goes into the base, and what was dropped long ago is forgotten (P22, P26).
+"""Merges of the catalog domain: tails become shorter or go into the base (P22, P26).
 
-A tail that is long but small is folded into one file of the tail: one file a table, where the base would
-take one for each bucket that has news. Once it is large it goes into the base, and so it does whenever the
-janitor asks. Nothing is forgotten before that.
+A long but small tail is folded into one file per table. A large tail goes into the base, and so does every
+tail when garbage collection asks for it: the base files of the buckets that have new or expired rows are
+replaced, under one new index. Only a merge into the base removes rows that were dropped long ago.
 
-A merge into the base reads the tail and the base files of the buckets that have news or something to
-forget, folds them, and writes those base files anew under one new index. It names its inputs: if the head
-still has them all, it is published on the head, whatever was committed meanwhile: merges and commits never
-starve each other. A merge that forgets changes rows, and says so: a decision that rested on what is gone is
-made again.
+A merge is published on any head that still names all its inputs, so merges and commits never starve each
+other. A merge that removes rows says in its manifest that rows changed, so decisions on them are repeated.
 """
 
 from collections.abc import Iterator, Sequence
@@ -50,12 +47,12 @@ from arco.fold.tier1 import (
 from arco.storage.chain import Head
 
 LONGEST_TAIL = 16
-# Of one table. A cold look-up reads this much more, beside the base file of its bucket, at the most.
+# Of one table. A cold look-up reads at most this much besides the base file of its bucket.
 LARGEST_TAIL_BYTES = 512 * 1024
 
-_FEWEST = 4  # files of a tail that are folded into one: fewer would not make it shorter for long
+_MIN_FILES = 4  # of a tail that are folded into one: with fewer it would soon be long again
 
-_WAVE = 8  # base files that are read at once: a store is far away, and memory has an end
+_WAVE = 8  # base files that are read in parallel
 
 _CONTAINERS_FIRST = (CATALOGS, SCHEMAS, TABLES, COLUMNS, SCHEMA_VERSIONS, OBJECTS, PLACES)
 
@@ -66,7 +63,7 @@ def is_due(manifest: Manifest) -> bool:
 
 
 def belongs_in_base(manifest: Manifest) -> bool:
-    """Whether some table's tail is so large that it is worth a base."""
+    """Whether the tail of some table is large enough to go into the base."""
     return any(
         sum(ref.bytes for ref in files) >= LARGEST_TAIL_BYTES for files in manifest.tail.values()
     )
@@ -92,7 +89,7 @@ async def merge(
 
 
 class _Merge:
-    """One merge on its way: what it has read, and what it writes instead."""
+    """A merge in progress: its input manifest, and the files that replace its inputs."""
 
     def __init__(self, publisher: Publisher, manifest: Manifest, forget_before: datetime) -> None:
         self._publisher = publisher
@@ -100,10 +97,9 @@ class _Merge:
         self._tasks = publisher.store.runtime.tasks
         self._input = manifest
         self._merged = {ref.path for files in manifest.tail.values() for ref in files}
-        self._shorter: dict[
-            str, tuple[FileRef, ...]
-        ] = {}  # what stands for the merged files of a tail
-        self._forgetting = Forgetting(forget_before)
+        # By table: what replaces the merged files of a tail.
+        self._shortened: dict[str, tuple[FileRef, ...]] = {}
+        self._expired = ExpiredRows(forget_before)
         self._attempt = new_attempt_ulid(self._store.runtime, orphan_mark(manifest))
         self._files = BaseFiles(manifest.base)
         self._base = manifest.base
@@ -111,7 +107,7 @@ class _Merge:
         self.removed: set[str] = set()
 
     async def fold_all(self) -> None:
-        """Fold every table that has news or something to forget, and name the new base."""
+        """Merge the tails and the rows to expire into the base, and build the new base."""
         self._files = await read_base(self._store, self._input.base)
         for table in _CONTAINERS_FIRST:
             await self._fold(table)
@@ -119,14 +115,14 @@ class _Merge:
 
     async def shorten(self) -> None:
         """Fold the tail of each table into one file; the base stays as it is."""
-        long = [table for table in _CONTAINERS_FIRST if len(self._tail(table)) >= _FEWEST]
+        long = [table for table in _CONTAINERS_FIRST if len(self._tail(table)) >= _MIN_FILES]
         self._merged = self.removed = {ref.path for table in long for ref in self._tail(table)}
         for table in long:
             parts = await self._read(table, self._tail(table))
             path = file_path(self._publisher.domain, table, self._attempt)
             ref, raw = await self._tasks.in_thread(partial(_folded, table, parts, path))
             self.files.append((ref, raw))
-            self._shorter[table.name] = (ref,)
+            self._shortened[table.name] = (ref,)
 
     async def publish(self, head: Head) -> Head | None:
         """Publish on the newest head that still has all inputs (P26)."""
@@ -150,11 +146,11 @@ class _Merge:
             kind=CommitKind.MERGE,
             commit_ulid=new_ulid(self._store.runtime),
             tail={
-                name: (*self._shorter.get(name, ()), *self._later(files))
+                name: (*self._shortened.get(name, ()), *self._later(files))
                 for name, files in head.tail.items()
             },
             base=self._base,
-            changes_rows=self._forgetting.rows > 0,
+            changes_rows=self._expired.rows > 0,
             added=tuple(Ref(path=ref.path, sha256=ref.sha256) for ref, _ in self.files),
             removed=tuple(sorted(self.removed)),
         )
@@ -163,26 +159,26 @@ class _Merge:
         return self._input.tail.get(table.name, ())
 
     def _later(self, files: Sequence[FileRef]) -> tuple[FileRef, ...]:
-        """Those of a tail that are not merged: all of them are newer."""
+        """The files of a tail that this merge did not read: all are newer than those it read."""
         return tuple(ref for ref in files if ref.path not in self._merged)
 
     async def _fold(self, table: StateTable) -> None:
         tail = self._tail(table)
         due = {bucket for ref in tail for bucket in ref.buckets}
-        due |= self._forgetting.buckets(table) | self._stale(table)
+        due |= self._expired.buckets(table) | self._stale(table)
         read = await self._read(table, tail)
-        news = _by_bucket(table, pa.concat_tables([table.schema.empty_table(), *read]))
+        tail_rows = _by_bucket(table, pa.concat_tables([table.schema.empty_table(), *read]))
         self.removed |= {ref.path for ref in tail}
         for wave in _waves(sorted(due)):
             bases = {bucket: self._files.file(table, bucket) for bucket in wave}
-            there = [ref for ref in bases.values() if ref is not None]
-            old = dict(zip(there, await self._read(table, there), strict=True))
+            refs = [ref for ref in bases.values() if ref is not None]
+            rows_of = dict(zip(refs, await self._read(table, refs), strict=True))
             for bucket, base in bases.items():
-                known = None if base is None else old[base]
-                await self._fold_bucket(table, bucket, [known, news.get(bucket)])
+                base_rows = None if base is None else rows_of[base]
+                await self._fold_bucket(table, bucket, [base_rows, tail_rows.get(bucket)])
 
     async def _read(self, table: StateTable, refs: Sequence[FileRef]) -> list[pa.Table]:
-        """The rows of files; from memory, where this process has written them itself."""
+        """The rows of files, from the cache if this process wrote them."""
         written = self._publisher.written
         return await self._tasks.gather(
             *(
@@ -198,12 +194,12 @@ class _Merge:
         path = file_path(self._publisher.domain, table, f"{bucket:03d}-{self._attempt}")
 
         def work() -> tuple[FileRef, bytes] | None:
-            there = [part for part in parts if part is not None]
-            folded = fold(table, pa.concat_tables([table.schema.empty_table(), *there]))
-            kept = self._forgetting.sift(table, folded)
+            present = [part for part in parts if part is not None]
+            folded = fold(table, pa.concat_tables([table.schema.empty_table(), *present]))
+            kept = self._expired.filter(table, folded)
             return encode_state_file(table, kept, path) if kept.num_rows else None
 
-        # In a thread: a large bucket takes a while, and others are served meanwhile.
+        # In a thread: a large bucket takes a while, and this process serves requests meanwhile.
         new = await self._tasks.in_thread(work)
         if base is not None:
             self.removed.add(base.path)
@@ -212,17 +208,17 @@ class _Merge:
         self._files.put(table, bucket, None if new is None else new[0])
 
     def _stale(self, table: StateTable) -> set[int]:
-        """Buckets whose base holds rows that were dropped long enough ago."""
+        """Buckets whose base file has rows that were dropped long enough ago to be removed."""
         return {
             bucket
             for ref in self._files.of(table).values()
             if ref.dropped_from is not None
             for bucket in ref.buckets
-            if ref.dropped_from < self._forgetting.before
+            if ref.dropped_from < self._expired.before
         }
 
     def _new_index(self, old: Ref | None) -> Ref | None:
-        """The index of the base files, a new one unless nothing was merged."""
+        """The index of the base files: a new one, unless nothing was merged."""
         if not self.removed:
             return old
         ref, raw = self._files.new_index(self._publisher.domain, self._attempt)
@@ -233,16 +229,16 @@ class _Merge:
 
 
 def _folded(table: StateTable, parts: Sequence[pa.Table], path: str) -> tuple[FileRef, bytes]:
-    """One file with what counts of some rows."""
+    """One state file with the rows of these parts, folded."""
     return encode_state_file(table, fold(table, pa.concat_tables(parts)), path)
 
 
 def _by_bucket(table: StateTable, rows: pa.Table) -> dict[int, pa.Table]:
     """The rows of each bucket that has any."""
-    places: dict[int, list[int]] = {}
-    for place, bucket in enumerate(table.buckets_of(rows)):
-        places.setdefault(bucket, []).append(place)
-    return {bucket: rows.take(its_places) for bucket, its_places in places.items()}
+    positions: dict[int, list[int]] = {}
+    for position, bucket in enumerate(table.buckets_of(rows)):
+        positions.setdefault(bucket, []).append(position)
+    return {bucket: rows.take(places) for bucket, places in positions.items()}
 
 
 def _waves(buckets: list[int]) -> Iterator[list[int]]:
@@ -250,19 +246,24 @@ def _waves(buckets: list[int]) -> Iterator[list[int]]:
         yield buckets[start : start + _WAVE]
 
 
-class Forgetting:
-    """What one merge forgets. Tables are sifted containers first, as each needs what is above it."""
+class ExpiredRows:
+    """The rows that one merge removes for good: dropped before a moment, and all that they contained.
+
+    An object in a dropped container has no drop time itself, so tables are filtered containers first. The
+    uuid alias of a removed table goes too, unless it names another table now. A table that moved leaves a
+    marker row in its old bucket, which is useless once it has reached the base.
+    """
 
     def __init__(self, before: datetime) -> None:
         self.before = before
         self.catalogs: set[str] = set()
         self.schemas: set[str] = set()
         self.tables: set[str] = set()
-        self.aliases: set[str] = set()  # what uuids of those tables are called among the objects
-        self.rows = 0  # how many are gone that anybody could have seen
+        self.aliases: set[str] = set()  # names of the uuids of those tables in the table of objects
+        self.rows = 0  # removed rows that readers could see
 
     def buckets(self, table: StateTable) -> set[int]:
-        """Where rows of a table may have to go because of what is gone above them."""
+        """The buckets of a table that may have rows in removed containers."""
         if table is SCHEMAS:
             return {0} if self.catalogs else set()
         if table is TABLES:
@@ -275,20 +276,20 @@ class Forgetting:
             return {0} if self.tables else set()
         return set()
 
-    def sift(self, table: StateTable, rows: pa.Table) -> pa.Table:
-        """The rows that stay."""
-        leave = self._leave(table, rows)
-        kept = rows.filter(pc.invert(leave))
-        self.rows += rows.num_rows - kept.num_rows - _marks(table, rows)
+    def filter(self, table: StateTable, rows: pa.Table) -> pa.Table:
+        """The rows that are kept."""
+        removed = self._removed(table, rows)
+        kept = rows.filter(pc.invert(removed))
+        self.rows += rows.num_rows - kept.num_rows - _count_moved(table, rows)
         return kept.combine_chunks()
 
-    def _leave(self, table: StateTable, rows: pa.Table) -> pa.ChunkedArray:
+    def _removed(self, table: StateTable, rows: pa.Table) -> pa.ChunkedArray:
         if table is CATALOGS:
             old = self._old(rows)
             self.catalogs |= _ids(rows, "catalog_id", old)
             return old
         if table is SCHEMAS:
-            self._follow_schemas(rows)
+            self._add_schemas(rows)
             return _among(rows, "schema_id", self.schemas)
         if table is TABLES:
             moved = pc.fill_null(rows.column(MOVED), False)
@@ -304,8 +305,8 @@ class Forgetting:
         alias = pc.and_(_among(rows, "id", self.aliases), _among(rows, "parent_id", self.tables))
         return pc.or_(_among(rows, "id", self._everything()), alias)
 
-    def _follow_schemas(self, rows: pa.Table) -> None:
-        """Schemas that were dropped, lay in a catalog that is gone, or below a schema that is."""
+    def _add_schemas(self, rows: pa.Table) -> None:
+        """Add schemas that were dropped, or lie in a removed catalog or below a removed schema."""
         old = pc.or_(self._old(rows), _among(rows, "catalog_id", self.catalogs))
         self.schemas |= _ids(rows, "schema_id", old)
         while True:
@@ -324,8 +325,8 @@ class Forgetting:
         return self.catalogs | self.schemas | self.tables
 
 
-def _marks(table: StateTable, rows: pa.Table) -> int:
-    """How many rows say only that a table has moved: no reader sees them."""
+def _count_moved(table: StateTable, rows: pa.Table) -> int:
+    """How many rows only record that a table moved: readers do not see them."""
     return int(pc.sum(rows.column(MOVED)).as_py() or 0) if table is TABLES else 0
 
 

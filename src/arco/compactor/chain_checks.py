@@ -1,8 +1,11 @@
-"""The extent of a chain: its floor and its head, looked for with suspicion.
+"""Checks of chains: that no number between floor and head is missing, and that parent hashes match.
 
-Readers trust the chain and gallop; here every number is accounted for. A number that is missing below one
-that is there, or below one that the hint names, was taken away. Where the role may list, the listing tells
-(law 6 leaves it to anti-entropy); where it may not, a few numbers above the head are looked at.
+Readers trust a chain and search for its head by galloping; here every number is looked up. A number that is
+missing below an existing one, or below the one in the hint, was deleted. If the role may list, the listing
+is used; otherwise a few numbers above the head are looked up.
+
+Besides the manifests there are chains of leases, slots, idempotency keys and table pointers. They may be
+collected during a check: a discrepancy below a floor that was raised meanwhile is ignored.
 """
 
 from collections.abc import AsyncIterator
@@ -28,14 +31,14 @@ _LOOK_AHEAD = 16
 
 @dataclass(frozen=True)
 class ChainRange:
-    """Which numbers of a chain are kept; -1 is the head of an empty one."""
+    """The numbers of a chain that are kept; the head of an empty chain is -1."""
 
     floor: int
     head: int
 
 
 async def read_entry(chain: Chain, number: int, kind: ProblemKind) -> Entry | None:
-    """One number of a chain, or None where there is none; `Wrong` if it cannot be read."""
+    """The entry at a number of a chain, or None; `Discrepancy` if it cannot be read."""
     try:
         return await chain.find(number)
     except Corrupt as problem:
@@ -44,10 +47,10 @@ async def read_entry(chain: Chain, number: int, kind: ProblemKind) -> Entry | No
 
 
 async def measure_chain(chain: Chain, kind: ProblemKind = ProblemKind.MANIFEST) -> ChainRange:
-    """The floor and the head, or `Wrong` if a number in between is missing."""
-    # The hint first: what it names was there before anything that is read after it.
+    """The floor and the head; `Discrepancy` if a number in between is missing."""
+    # The hint first: the number in it must exist for all later reads.
     hint = await read_hint(chain.store, f"{chain.path}/head.json")
-    floor, is_promised = await _newest_floor(chain, hint)
+    floor, has_floor = await _newest_floor(chain, hint)
     if may(chain.store.role, Verb.LIST, f"{chain.path}/_"):
         head = await _listed_head(chain, floor, kind)
     else:
@@ -55,13 +58,13 @@ async def measure_chain(chain: Chain, kind: ProblemKind = ProblemKind.MANIFEST) 
     if hint is not None and hint.number > head:
         which = f"{chain.path}/head.json names number {hint.number}; one of the two is wrong"
         raise _missing_entry(chain, head + 1, which, kind)
-    if is_promised and head < floor:
+    if has_floor and head < floor:
         raise _missing_entry(chain, floor, "the floor says that it is there", kind)
     return ChainRange(floor, head)
 
 
 async def _newest_floor(chain: Chain, hint: Hint | None) -> tuple[int, bool]:
-    """The newest floor, and whether there is one; the floors are a chain that is never collected."""
+    """The newest floor, and whether there is one. Floors are a chain that is never collected."""
     floors = Chain(chain.store, f"{chain.path}/floor", hinted=False, floored=False)
     last: Entry | None = None
     floor = 0
@@ -72,12 +75,12 @@ async def _newest_floor(chain: Chain, hint: Hint | None) -> tuple[int, bool]:
             raise Discrepancy(
                 ProblemKind.FLOOR, path, "does not have the bytes that the next one names"
             )
-        said = _floor_in(entry, path)
-        if said < floor:
+        new_floor = _floor_in(entry, path)
+        if new_floor < floor:
             raise Discrepancy(
-                ProblemKind.FLOOR, path, f"is {said}, below {floor}, the one before it"
+                ProblemKind.FLOOR, path, f"is {new_floor}, below {floor}, the one before it"
             )
-        floor, last = said, entry
+        floor, last = new_floor, entry
     if hint is not None and hint.floor_index >= _next(last):
         raise Discrepancy(
             ProblemKind.FLOOR, floors.key(_next(last)), "is missing: the hint names it"
@@ -103,7 +106,7 @@ async def _listed_head(chain: Chain, floor: int, kind: ProblemKind) -> int:
         if number is None or number < floor:
             continue
         while number > expected:
-            # Looked for by its key: it may have been made while the listing was under way.
+            # Looked up by key: it may have been created during the listing.
             if await read_entry(chain, expected, kind) is None:
                 raise _missing_entry(chain, expected, f"number {number} is there", kind)
             expected += 1
@@ -121,8 +124,8 @@ async def _probed_head(chain: Chain, floor: int, hint: Hint | None, kind: Proble
     if low is not None:
         head, _ = await last_present(probe, start, low)
     ahead = range(head + 1, head + 1 + _LOOK_AHEAD)
-    found = await chain.store.runtime.tasks.gather(*(probe(number) for number in ahead))
-    for entry in found:
+    entries = await chain.store.runtime.tasks.gather(*(probe(number) for number in ahead))
+    for entry in entries:
         if entry is not None:
             raise _missing_entry(chain, head + 1, f"number {entry.number} is there", kind)
     return head
@@ -141,7 +144,7 @@ def _number(chain: Chain, key: str) -> int | None:
 
 _AT_ONCE = 16
 
-# Folders of chains of other rooms, one below each name.
+# Folders with one chain per name, of other packages.
 _FAMILIES = (
     "_catalog/iceberg_pointers/",
     "_catalog/iceberg_doubts/",
@@ -150,19 +153,19 @@ _FAMILIES = (
 
 
 async def check_side_chains(store: Store, domain: str, checked: VerificationCounts) -> None:
-    """`Wrong` at the first number of them that is not what it was."""
+    """Check all chains besides the manifests; raises the first `Discrepancy`."""
     if not may(store.role, Verb.GET, f"locks/{domain}/_"):
         return
     for chain in (Chain(store, f"locks/{domain}"), slots_of(store, domain)):
         await _check_chain(chain, checked)
     if domain != DOMAIN:
-        return  # the others are of the whole workspace, and are looked at with the catalog
+        return  # the other chains belong to the workspace, and are checked with the catalog
     if may(store.role, Verb.LIST, f"{KEYS}_"):
         async for path, numbers in _keys(store):
             await _check_key(key_chain(store, path), numbers, checked)
     for folder in _FAMILIES:
         if may(store.role, Verb.LIST, f"{folder}_"):
-            async for path in _below(store, folder):
+            async for path in _chains_below(store, folder):
                 await _check_chain(Chain(store, path), checked)
 
 
@@ -171,35 +174,35 @@ async def _check_chain(chain: Chain, checked: VerificationCounts) -> None:
     try:
         extent = await measure_chain(chain, ProblemKind.LINK)
         for first in range(extent.floor, extent.head + 1, _AT_ONCE):
-            # One more at the end, which vouches for the one before it.
+            # One more at the end, which has the hash of the one before it.
             last = min(extent.head, first + _AT_ONCE)
-            await _check_run(chain, list(range(first, last + 1)), checked)
+            await _check_entries(chain, list(range(first, last + 1)), checked)
     except Discrepancy:
         if await _floor(chain) == before:
             raise
 
 
 async def _floor(chain: Chain) -> int | None:
-    """The floor, or None if it cannot be read: then the measuring names what is wrong with it."""
+    """The floor, or None if it cannot be read: then `measure_chain` reports the problem."""
     try:
         return await chain.floor()
     except Corrupt:
         return None
 
 
-async def _check_run(chain: Chain, numbers: list[int], checked: VerificationCounts) -> None:
-    found = await chain.store.runtime.tasks.gather(
+async def _check_entries(chain: Chain, numbers: list[int], checked: VerificationCounts) -> None:
+    entries = await chain.store.runtime.tasks.gather(
         *(read_entry(chain, number, ProblemKind.LINK) for number in numbers)
     )
-    checked.links += len(found)
-    _check_parents(chain, [entry for entry in found if entry is not None])
+    checked.links += len(entries)
+    _check_parents(chain, [entry for entry in entries if entry is not None])
 
 
 async def _check_key(chain: Chain, numbers: list[int], checked: VerificationCounts) -> None:
     if numbers != list(range(len(numbers))):
         gap = next(at for at, number in enumerate(numbers) if at != number)
         raise Discrepancy(ProblemKind.LINK, chain.key(gap), "is missing: a later number is there")
-    await _check_run(chain, numbers, checked)
+    await _check_entries(chain, numbers, checked)
 
 
 def _check_parents(chain: Chain, entries: list[Entry]) -> None:
@@ -210,18 +213,18 @@ def _check_parents(chain: Chain, entries: list[Entry]) -> None:
             raise Discrepancy(ProblemKind.LINK, chain.key(parent.number), fault)
 
 
-async def _below(store: Store, folder: str) -> AsyncIterator[str]:
-    """The path of every chain right below a folder."""
-    known = ""
+async def _chains_below(store: Store, folder: str) -> AsyncIterator[str]:
+    """The path of every chain directly below a folder."""
+    last_path = ""
     async for meta in store.list(folder):
         path = folder + meta.key.removeprefix(folder).partition("/")[0]
-        if path != known:
+        if path != last_path:
             yield path
-        known = path
+        last_path = path
 
 
 async def _keys(store: Store) -> AsyncIterator[tuple[str, list[int]]]:
-    """Every key's path and its numbers: those of one key stand together in a listing."""
+    """The path and the numbers of every idempotency key; a listing has those of a key together."""
     path, numbers = "", list[int]()
     async for meta in store.list(KEYS):
         folder, _, name = meta.key.rpartition("/")

@@ -1,16 +1,16 @@
-"""The compactor of one domain of Tier 2: finds new segments, has them folded, publishes (P15 to P21, P27).
+"""The compactor of one event domain (Tier 2): a cycle folds new segments and publishes (P15 to P21, P27).
 
-A cycle holds on a head whose watermark is the one that it began with: then nobody else has folded its
-segments. Otherwise another compactor was first; our files are left to the janitor, and the cycle begins
-again from the head. So every segment is folded exactly once, whoever dies when. The watermark moves by
-published manifests alone: what fails or is cancelled is found again.
+A cycle publishes only on a head with the watermark that it started from. Otherwise another compactor has
+folded the segments; the new files become garbage, and the cycle starts again from the head. So every
+segment is folded exactly once. The watermark moves only with published manifests: segments of a failed or
+cancelled cycle are found again.
 
-A warm cycle over one new segment costs 7 requests, one after the other: the segment and the miss after it,
-the head, the engine's read and its file, the commit record, the manifest. Each further table costs a file.
-Of segments that their writer has handed over, only the miss after them is asked for.
+A warm cycle over one new segment costs 7 sequential requests: the segment and the miss after it, the head,
+the engine's read and its file, the commit record, the manifest. Each further table costs a file. For
+segments that were handed over by their writer, only the miss after them is requested.
 """
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
@@ -41,7 +41,6 @@ from arco.core.clock import Clock
 from arco.core.errors import Conflict, Corrupt
 from arco.core.ids import new_ulid
 from arco.fold.tier2 import TIER2
-from arco.ledger.bell import Bell
 from arco.ledger.follower import MOST_PLACES
 from arco.ledger.handed import HandedSegments
 from arco.ledger.segment import Segment
@@ -53,7 +52,7 @@ _KEEP_ALL: Mapping[str, timedelta] = MappingProxyType({})
 
 
 class PhaseTimer:
-    """Time by phase; the same phase may come again."""
+    """Sums up the time that a piece of work spends in each phase."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -61,18 +60,18 @@ class PhaseTimer:
         self._spent_ms: dict[str, float] = {}
 
     def end(self, phase: str) -> None:
-        """What has passed since the last lap belongs to `phase`."""
+        """Add the time since the last call to `phase`."""
         now = self._clock.elapsed_ms()
         self._spent_ms[phase] = self._spent_ms.get(phase, 0) + now - self._since_ms
         self._since_ms = now
 
     def ms(self) -> dict[str, int]:
-        """So far, in whole milliseconds."""
+        """The time of each phase so far, in whole milliseconds."""
         return {phase: round(ms) for phase, ms in self._spent_ms.items()}
 
 
 class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What was published, and what its time went into."""
+    """What a cycle or a merge published, and how long its phases took."""
 
     domain: str
     kind: CommitKind
@@ -81,13 +80,13 @@ class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     files: int
     size_bytes: int
     phases_ms: dict[str, int]  # find, fold and publish; or merge and publish
-    lag_ms: int | None = None  # from the receipt of its oldest event until all can see it
+    lag_ms: int | None = None  # from the receipt of its oldest event to the publication
 
 
 class DomainCompactor:
-    """Compacts one domain with one engine. One call at a time.
+    """Compacts one domain with one engine. Not reentrant: one call at a time.
 
-    `retention` says by table how long rows are kept; of the others all are kept for ever.
+    `retention` is how long rows are kept, by table; rows of other tables are kept for ever.
     """
 
     def __init__(
@@ -97,7 +96,6 @@ class DomainCompactor:
         engine: CompactionEngine,
         *,
         retention: Mapping[str, timedelta] = _KEEP_ALL,
-        bell: Bell | None = None,
         most_segments: int = MOST_PLACES,
         policy: TailPolicy | None = None,
         on_crash: CrashCallback | None = None,
@@ -108,8 +106,7 @@ class DomainCompactor:
         self._clock = store.runtime.clock
         self._engine = engine
         self._tables = TIER2[domain]
-        self._bell = bell or Bell(store.runtime.tasks)
-        self._most = self._room = most_segments
+        self._max_segments = self._batch_segments = most_segments
         self._policy = policy or TailPolicy()
         self._publisher = Publisher(store, domain)
         self._retention = Retention(
@@ -117,64 +114,57 @@ class DomainCompactor:
             {table: span for table, span in retention.items() if table in self._tables},
         )
         self._handed = HandedSegments()
-        self._news: NewSegments | None = None  # None: to be looked for from the head on
-        self._seen: Manifest | None = None  # at the head as it was last seen
+        self._new_segments: NewSegments | None = None  # None: start from the head
+        self._seen: Manifest | None = None  # the manifest at the head when it was last read
         self._seen_number = -1
         self._seen_ms = 0.0
         self._index: tuple[Ref, BaseIndex] | None = None
-        self._may_forget = True
-        self.is_behind = False  # whether the last cycle left some of what it had found
-
-    async def follow(self) -> AsyncIterator[CycleReport]:
-        """Cycles as there is work, for ever, hardly asking the store while there is none (P17)."""
-        while True:
-            cycle = await self.cycle()
-            if cycle is not None:
-                yield cycle
-                continue
-            self.ring(*await self._bell.wait(self.due_in_ms()))
+        self._may_remove_rows = True
+        self.is_behind = False  # whether the last cycle left segments for the next
 
     def ring(self, *streams: str, handed: Iterable[Segment] = ()) -> None:
-        """These streams have something new, of which these segments need not be read any more."""
+        """Report new segments in these streams; those in `handed` need not be read from the store."""
         for segment in handed:
             self._handed.add(segment)
-        if self._news is not None:
-            self._news.ring(streams)
+        if self._new_segments is not None:
+            self._new_segments.ring(streams)
 
     def due_in_ms(self) -> float:
-        """How long it takes until there is something to do, if nobody rings."""
-        return 1 if self._news is None else self._news.due_in_ms()
+        """The time until the store must be polled, unless `ring` reports new segments."""
+        return 1 if self._new_segments is None else self._new_segments.due_in_ms()
 
     async def cycle(self, *, everything: bool = False) -> CycleReport | None:
         """Fold one batch of new segments and publish it; None if there is nothing to publish.
 
-        `everything` looks at all streams, due or not, and waits for nothing.
+        `everything` polls all streams, due or not, and publishes slots and seals without events.
         """
-        laps = PhaseTimer(self._clock)
+        timer = PhaseTimer(self._clock)
         try:
             while True:
-                news = await self._look(everything=everything)
-                if not await self._is_worth_it(news, everything=everything):
+                new_segments = await self._find_new_segments(everything=everything)
+                if not await self._should_publish(new_segments, everything=everything):
                     self.is_behind = False
                     return None
                 head = await self._head()
-                laps.end("find")
-                if not await self._is_worth_it(news, everything=everything):
-                    return None  # another has seen to it
-                if _watermark(manifest_at(head)) == news.since:
-                    cycle = await self._fold_unless_collected(news, head, laps)
+                timer.end("find")
+                if not await self._should_publish(new_segments, everything=everything):
+                    return None  # another process has published them
+                if _watermark(manifest_at(head)) == new_segments.since:
+                    cycle = await self._fold_unless_collected(new_segments, head, timer)
                     if cycle is not None:
                         return cycle
-                self._news = None  # another has published, or it was too much at once
+                self._new_segments = (
+                    None  # another process has published, or the batch was too large
+                )
         except BaseException:
-            # What was found and not published has to be found again, and read from the store.
-            self._news = None
+            # Segments that were not published must be found again, and read from the store.
+            self._new_segments = None
             self._handed.clear()
             raise
 
     async def merge(self) -> CycleReport | None:
-        """Make long tails shorter, or bring them into the base; None if that is not due, or was lost."""
-        laps = PhaseTimer(self._clock)
+        """Shorten long tails or merge them into the base; None if not due or another was first."""
+        timer = PhaseTimer(self._clock)
         head = self._publisher.chain.remembered() or await self._publisher.chain.head()
         manifest = manifest_at(head)
         if manifest is None or not self._policy.is_due(manifest, behind=self.is_behind):
@@ -185,15 +175,15 @@ class DomainCompactor:
             return None
         work = TailMerge(self._publisher, manifest, base, self._tables, parts)
         try:
-            await work.fold(self._engine, forget=self._may_forget)
+            await work.fold(self._engine, remove_expired=self._may_remove_rows)
         except Corrupt:
             if work.holds(manifest_at(await self._publisher.chain.head())):
                 raise
-            return None  # we slept: another has merged these files, and they were collected
-        laps.end("merge")
+            return None  # another process has merged these files, and they were collected
+        timer.end("merge")
         published = await work.publish(head)
-        laps.end("publish")
-        self._may_forget = published is not None
+        timer.end("publish")
+        self._may_remove_rows = published is not None
         if published is None:
             return None
         return CycleReport(
@@ -203,34 +193,34 @@ class DomainCompactor:
             counts=Counts(),
             files=work.files,
             size_bytes=work.size_bytes,
-            phases_ms=laps.ms(),
+            phases_ms=timer.ms(),
         )
 
     async def close(self) -> None:
-        """Leave a fresh hint."""
+        """Write a fresh hint."""
         await self._publisher.chain.close()
 
-    async def _look(self, *, everything: bool) -> NewSegments:
-        """What is new since the watermark that is published."""
-        if self._news is None or await self._has_lost_touch(self._news):
-            self._news = await self._begin()
+    async def _find_new_segments(self, *, everything: bool) -> NewSegments:
+        """The segments beyond the published watermark."""
+        if self._new_segments is None or await self._is_outdated(self._new_segments):
+            self._new_segments = await self._begin()
         try:
-            await self._news.look(most=self._room, everything=everything)
+            await self._new_segments.poll(most=self._batch_segments, everything=everything)
         except Conflict as gap:
-            stale, self._news = self._news.since, await self._begin()
-            if self._news.since == stale:
+            stale, self._new_segments = self._new_segments.since, await self._begin()
+            if self._new_segments.since == stale:
                 raise Corrupt(f"{gap}, and no newer watermark is published") from gap
-            await self._news.look(most=self._room, everything=everything)
-        return self._news
+            await self._new_segments.poll(most=self._batch_segments, everything=everything)
+        return self._new_segments
 
-    async def _has_lost_touch(self, news: NewSegments) -> bool:
-        """Whether another has published while we found nothing, which is asked twice an hour.
+    async def _is_outdated(self, new_segments: NewSegments) -> bool:
+        """Whether another process has published while this one found nothing; checked twice an hour.
 
-        What it has folded may be collected, slots too: we would look for keys that never come back.
+        The segments and slots that it folded may be collected, so polling for them would never end.
         """
         if self._clock.elapsed_ms() - self._seen_ms < FRESH_MS / 2:
             return False
-        return _watermark(manifest_at(await self._head())) != news.since
+        return _watermark(manifest_at(await self._head())) != new_segments.since
 
     async def _begin(self) -> NewSegments:
         since = _watermark(manifest_at(await self._head()))
@@ -244,64 +234,68 @@ class DomainCompactor:
     def _see(self, head: Head) -> None:
         self._seen, self._seen_number, self._seen_ms = manifest_at(head), head.number, head.seen_ms
 
-    async def _is_worth_it(self, news: NewSegments, *, everything: bool) -> bool:
-        """Whether there is reason to publish now: events, what has waited long, or rows that have to go."""
-        if news.is_ripe() or (everything and news.watermark != news.since):
+    async def _should_publish(self, new_segments: NewSegments, *, everything: bool) -> bool:
+        """Whether to publish now: events, slots and seals that have waited long, or rows to expire."""
+        if new_segments.is_due() or (everything and new_segments.watermark != new_segments.since):
             return True
         return self._seen is not None and await self._retention.is_overdue(
             self._seen_number, _bounds(self._seen)
         )
 
     async def _fold_unless_collected(
-        self, news: NewSegments, head: Head, laps: PhaseTimer
+        self, new_segments: NewSegments, head: Head, timer: PhaseTimer
     ) -> CycleReport | None:
-        """`_fold`; None also if we slept, and another has folded what was collected since."""
+        """`_fold`; None also if another process has folded these segments and they were collected."""
         try:
-            return await self._fold(news, head, laps)
+            return await self._fold(new_segments, head, timer)
         except Corrupt:
-            if _watermark(manifest_at(await self._head())) == news.since:
+            if _watermark(manifest_at(await self._head())) == new_segments.since:
                 raise
             return None
 
-    async def _fold(self, news: NewSegments, head: Head, laps: PhaseTimer) -> CycleReport | None:
-        """Have the news folded, and publish them; None if they must be looked for again.
+    async def _fold(
+        self, new_segments: NewSegments, head: Head, timer: PhaseTimer
+    ) -> CycleReport | None:
+        """Fold the new segments and publish the result; None if they must be found again.
 
-        That is so if another has published meanwhile, or if they are too many for one publication.
+        That is the case if another process has published, or if one publication cannot take them all.
         """
         parent = manifest_at(head)
         attempt = new_attempt_ulid(self._store.runtime, orphan_mark(parent))
         folded = FoldResult(files=(), counts=Counts())
-        if segments := news.segments():
+        if segments := new_segments.segments():
             job = FoldJob(
                 domain=self.domain,
                 attempt=attempt,
                 segments=segments,
                 retained_from=_bounds(parent),
-                # Every stream has one segment in a batch at least, so fewer could not be taken.
+                # A batch has at least one segment of each stream, so it cannot be smaller than that.
                 divisible=len(segments) > len({each.stream for each in segments}),
             )
             try:
                 folded = await self._fold_on_engine(job)
             except JobTooLarge as too_large:
-                self._room = too_large.fitting_segments
+                self._batch_segments = too_large.fitting_segments
                 return None
-        laps.end("fold")
+        timer.end("fold")
         commit_ulid = new_ulid(self._store.runtime)
-        bounds = await self._retention.raised(head.number, _bounds(parent))
+        bounds = await self._retention.raise_bounds(head.number, _bounds(parent))
         published = await publish_on_head(
             self._publisher,
             head,
             attempt,
-            lambda found: _watermark(found) == news.since and _bounds(found) == _bounds(parent),
-            lambda found: _change(found, news, folded, bounds, commit_ulid),
+            lambda head: (
+                _watermark(head) == new_segments.since and _bounds(head) == _bounds(parent)
+            ),
+            lambda head: _change(head, new_segments, folded, bounds, commit_ulid),
         )
-        laps.end("publish")
+        timer.end("publish")
         if published is None:
             return None
-        news.published()
+        new_segments.mark_published()
         self._see(published)
-        self.is_behind = news.is_cut_short
-        return self._report(published, folded, laps)
+        self.is_behind = new_segments.has_more
+        return self._report(published, folded, timer)
 
     async def _fold_on_engine(self, job: FoldJob) -> FoldResult:
         try:
@@ -309,12 +303,14 @@ class DomainCompactor:
         except JobTooLarge:
             raise
         except Exception:
-            self._room = max(1, self._room // 4)  # perhaps it was too much at once
+            self._batch_segments = max(
+                1, self._batch_segments // 4
+            )  # the batch may have been too large
             raise
-        self._room = min(self._most, self._room * 2)
+        self._batch_segments = min(self._max_segments, self._batch_segments * 2)
         return folded
 
-    def _report(self, published: Head, folded: FoldResult, laps: PhaseTimer) -> CycleReport:
+    def _report(self, published: Head, folded: FoldResult, timer: PhaseTimer) -> CycleReport:
         oldest = folded.counts.oldest_received
         now_ms = self._clock.now_ms()
         return CycleReport(
@@ -324,7 +320,7 @@ class DomainCompactor:
             counts=folded.counts,
             files=len(folded.files),
             size_bytes=sum(new.file.bytes for new in folded.files),
-            phases_ms=laps.ms(),
+            phases_ms=timer.ms(),
             lag_ms=None if oldest is None else max(0, now_ms - round(oldest.timestamp() * 1000)),
         )
 
@@ -346,7 +342,7 @@ def _bounds(manifest: Manifest | None) -> dict[str, datetime]:
 
 def _change(
     parent: Manifest | None,
-    news: NewSegments,
+    new_segments: NewSegments,
     folded: FoldResult,
     bounds: dict[str, datetime],
     commit_ulid: str,
@@ -360,9 +356,9 @@ def _change(
         tail=tail,
         base=Base() if parent is None else parent.base,
         changes_rows=bool(folded.files) or bounds != _bounds(parent),
-        watermark=news.watermark,
+        watermark=new_segments.watermark,
         retained_from=bounds,
-        streams=news.streams(),
+        streams=new_segments.streams(),
         counts=folded.counts,
         added=tuple(Ref(path=new.file.path, sha256=new.file.sha256) for new in folded.files),
     )

@@ -1,8 +1,8 @@
-"""Jobs: what an engine is asked to do, and what it answers. They travel to other processes as JSON.
+"""The port of compaction engines: the jobs, their results, and how a crashing job is divided.
 
-An engine reads and creates files by itself, through the storage seam; it publishes nothing. What comes
-back are references, and nothing exists until a manifest names them (law 3). So a job may be carried out
-twice, or half, and an engine may die at any point of it.
+An engine reads and creates files through the store and publishes nothing. It answers with references, and a
+file does not count until a manifest names it (law 3). So a job may run twice or in part, and an engine may
+crash at any point.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from arco.core.errors import ArcoError, Unavailable
 
 
 class SegmentRef(msgspec.Struct, frozen=True):
-    """A segment of the ledger that is known to be there, and its bytes, if they need not be read."""
+    """A segment of the ledger that exists, with its bytes if they need not be read from the store."""
 
     stream: str
     seq: int
@@ -27,16 +27,16 @@ class FoldJob(msgspec.Struct, frozen=True, kw_only=True):
     """Fold these segments into new files of the tail."""
 
     domain: str
-    attempt: str  # the ULID that all new files bear (P27)
+    attempt: str  # the ULID in the names of all new files (P27)
     segments: tuple[SegmentRef, ...]
-    retained_from: dict[str, datetime]  # by table; older events are counted and not folded (P20)
-    divisible: bool = False  # whether `JobTooLarge` may be the answer
-    # Why all lines of the segments go into quarantine, unread; None: they are folded.
+    retained_from: dict[str, datetime]  # by table; older events are counted, not folded (P20)
+    divisible: bool = False  # whether the engine may raise `JobTooLarge`
+    # If set, all lines of the segments go into quarantine with this reason, without being parsed.
     quarantine_reason: str | None = None
 
 
 class JobTooLarge(ArcoError):
-    """A divisible job would become more rows than one publication should wait for; nothing was done."""
+    """A divisible job has more rows than one publication should wait for; nothing was done."""
 
     code = "job_too_large"
 
@@ -46,7 +46,7 @@ class JobTooLarge(ArcoError):
 
 
 class EngineCrashed(Unavailable):
-    """A process of the engine ran out of memory or was killed: the same work may end like this again."""
+    """A process of the engine ran out of memory or was killed; the same job may crash it again."""
 
     code = "engine_crashed"
 
@@ -59,18 +59,18 @@ class NewStateFile(msgspec.Struct, frozen=True):
 
 
 class FoldResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the segments."""
+    """The new files of a fold job, and what was counted."""
 
     files: tuple[NewStateFile, ...]
     counts: Counts
 
 
 class MergePart(msgspec.Struct, frozen=True, kw_only=True):
-    """Some buckets of one table: fold all rows that these files have of them into new files.
+    """Some buckets of one table, whose rows in these files are folded into new files.
 
-    `base` are the present base files of those buckets, by bucket (as text; "0" for a table in one piece).
-    The tail's files may hold rows of other buckets too, which are another part's. With `into_base` one
-    file is made a bucket; without, one file of all (a tail made shorter), and `base` is empty.
+    `base` has the current base files of the buckets, by bucket (as text; "0" for a table without buckets).
+    The files of the tail may also have rows of other buckets, which belong to other parts. With `into_base`
+    the result is one file per bucket; without, one file in all (a shorter tail), and `base` is empty.
     """
 
     table: str
@@ -81,7 +81,7 @@ class MergePart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MergeJob(msgspec.Struct, frozen=True, kw_only=True):
-    """Merge files of one domain; rows that are no longer retained are left out of base files."""
+    """Merge files of one domain; rows older than `retained_from` are left out of base files."""
 
     domain: str
     attempt: str
@@ -90,14 +90,14 @@ class MergeJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MergeResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The new files; a bucket without one has no rows left. `forgotten` counts rows that have left."""
+    """The new files; a bucket without a file has no rows left. `forgotten` counts rows left out."""
 
     files: tuple[NewStateFile, ...]
     forgotten: int = 0
 
 
 class CompactionEngine(Protocol):
-    """Who does the work of Tier 2: this process, or Spark."""
+    """Runs the jobs of event domains."""
 
     async def fold(self, job: FoldJob) -> FoldResult:
         """Fold segments into new files."""
@@ -108,13 +108,18 @@ class CompactionEngine(Protocol):
 
 MAX_CRASHES = 3
 
-CrashCallback = Callable[[Exception], None]  # is told of every crash, most of which are not raised
+CrashCallback = Callable[[Exception], None]  # called for each crash; most are not raised
 
 
 async def fold_isolating_crashes(
     engine: CompactionEngine, job: FoldJob, on_crash: CrashCallback | None = None
 ) -> FoldResult:
-    """Fold a job, in parts if the engine crashes; a segment that does it alone goes into quarantine."""
+    """Fold a job; if the engine crashes, divide the job to find the segment that crashes it.
+
+    Folding in parts gives the same rows (law 7). A segment that crashes the engine repeatedly when folded
+    alone would block its domain for ever, so its lines go into quarantine with the reason;
+    `arco quarantine replay` sends them again one by one.
+    """
     tries = MAX_CRASHES if len(job.segments) == 1 else 1
     crash: EngineCrashed | None = None
     for _ in range(tries):
@@ -142,7 +147,7 @@ def _slice_job(job: FoldJob, start: int, end: int) -> FoldJob:
 
 
 def add_counts(some: Counts, more: Counts) -> Counts:
-    """Both together."""
+    """The sum of two counts."""
     oldest = [each.oldest_received for each in (some, more) if each.oldest_received is not None]
     newest = [each.newest_received for each in (some, more) if each.newest_received is not None]
     return Counts(

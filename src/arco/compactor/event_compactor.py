@@ -1,8 +1,8 @@
-"""Tier 2 as a service: all domains on one engine.
+"""The compactor of all event domains (Tier 2), as a service on one engine.
 
-Each domain goes at its own pace beside the others, so that none waits for a cycle of another, however long
-that takes; the engine shares its cores among them. What fails is reported and tried again, later each time.
-It may be stopped at any point: nothing exists until a manifest names it.
+Domains are compacted in parallel, so that none waits for a long cycle of another; the engine shares its
+cores among them. A failure is reported and retried with back-off. The service may be stopped at any point:
+nothing is published until a manifest names it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,16 +29,17 @@ _SHORTEST_MS = 1_000
 
 @dataclass(frozen=True)
 class CompactionPace:
-    """How long a domain rests from the begin of one cycle to the begin of the next.
+    """How long a domain pauses from the start of one cycle to the start of the next.
 
-    `longest_ms` while cycles carry few events, a second while they carry many, and not at all while
-    a backlog is known to wait. 0: never.
+    A publication costs a Spark job and some requests, however few events it has, so events wait for
+    others; a fresh read shows them meanwhile. The pause is `longest_ms` after cycles with few events, a
+    second after cycles with many, and 0 while there is a backlog.
     """
 
     longest_ms: float = 0
 
     def pause_ms(self, events: int, *, behind: bool) -> float:
-        """The pause after a cycle that carried so many events."""
+        """The pause after a cycle with so many events."""
         if behind:
             return 0
         return min(_SHORTEST_MS, self.longest_ms) if events >= MANY_EVENTS else self.longest_ms
@@ -50,31 +51,31 @@ _KEEP_ALL: Mapping[str, timedelta] = MappingProxyType({})
 
 
 class DomainState:
-    """How one domain stands, as its compactor knows it."""
+    """A domain, its compactor, and when it may run again."""
 
     def __init__(self, runtime: Runtime, compactor: DomainCompactor) -> None:
         self.compactor = compactor
         self.cycles = Backoff(runtime)
         self.merges = Backoff(runtime)
-        self.last: CycleReport | None = None  # the last that has published events
+        self.last: CycleReport | None = None  # the last cycle that published events
         self.rung = runtime.tasks.event()
-        self.rests_until_ms = 0.0
+        self.paused_until_ms = 0.0
 
     @property
     def is_behind(self) -> bool:
-        """Whether it is known that more is waiting."""
+        """Whether more segments are known to wait."""
         return self.compactor.is_behind
 
     def due_in_ms(self) -> float:
-        """How long it takes until there is something to do, if nobody rings."""
+        """The time until the domain must be polled, unless `ring` reports new segments."""
         return max(self.compactor.due_in_ms(), self.cycles.rest_ms())
 
 
 class EventCompactor:
     """Compacts all domains until it is closed.
 
-    `report` hears of every manifest, `tell` of what has failed. `retention` says by table how long rows
-    are kept. Without a `pace`, every event is compacted as soon as it is heard of.
+    `report` is called for every manifest, `on_failure` for every failure. `retention` is how long rows are
+    kept, by table. Without a `pace`, events are compacted at once.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class EventCompactor:
         *,
         domains: Sequence[str] = tuple(TIER2),
         retention: Mapping[str, timedelta] = _KEEP_ALL,
-        tell: FailureCallback | None = None,
+        on_failure: FailureCallback | None = None,
         report: CycleCallback | None = None,
         most_segments: int = MOST_PLACES,
         policy: TailPolicy | None = None,
@@ -92,7 +93,7 @@ class EventCompactor:
     ) -> None:
         self._tasks = store.runtime.tasks
         self._clock = store.runtime.clock
-        self._tell = tell
+        self._on_failure = on_failure
         self._report = report
         self._pace = pace or CompactionPace()
         self._closing = self._tasks.event()
@@ -116,33 +117,35 @@ class EventCompactor:
         }
 
     def ring(self, domain: str, stream: str, handed: Iterable[Segment] = ()) -> None:
-        """A stream of a domain has something new, of which these segments need not be read any more.
+        """Report new segments in a stream; those in `handed` need not be read from the store.
 
-        Domains that are not ours are no news.
+        Domains that this compactor does not compact are ignored.
         """
         if domain in self.domains:
             self.domains[domain].compactor.ring(stream, handed=handed)
             self.domains[domain].rung.set()
 
     async def once(self) -> list[CycleReport]:
-        """All work that there is now, merges included; what fails is raised.
+        """Compact all events that are in the ledger now, and merge; failures are raised.
 
-        What comes meanwhile is left for the next time: beside a busy writer it would never end.
+        Events that arrive meanwhile are left, as beside a busy writer it would never end.
         """
         done: list[CycleReport] = []
         for each in self.domains.values():
             while (cycle := await each.compactor.cycle(everything=True)) is not None:
-                done.append(self._note(each, cycle))
+                done.append(self._record(each, cycle))
                 if not each.is_behind:
                     break
             while (cycle := await each.compactor.merge()) is not None:
-                done.append(self._note(each, cycle))
+                done.append(self._record(each, cycle))
         return done
 
     async def run(self) -> None:
-        """Compact until `close`, hardly asking the store while there is nothing to do."""
+        """Compact until `close`, with few requests while there is nothing to do."""
         self._is_running = True
-        running = [self._tasks.spawn(self._keep_up(each)) for each in self.domains.values()]
+        running = [
+            self._tasks.spawn(self._compact_until_closed(each)) for each in self.domains.values()
+        ]
         try:
             for each in running:
                 await each.wait()
@@ -153,7 +156,7 @@ class EventCompactor:
             self._ended.set()
 
     async def close(self) -> None:
-        """Begin nothing new, and let the work under way end; whoever cannot wait cancels `run` instead."""
+        """Start no new cycle, and wait for those in progress; to stop at once, cancel `run` instead."""
         self._is_closed = True
         self._closing.set()
         for each in self.domains.values():
@@ -163,17 +166,17 @@ class EventCompactor:
         for each in self.domains.values():
             await each.compactor.close()
 
-    async def _keep_up(self, domain: DomainState) -> None:
+    async def _compact_until_closed(self, domain: DomainState) -> None:
         """Compact one domain until `close`."""
         while not self._is_closed:
             domain.rung.clear()
-            if await self._turn(domain):
-                await self._rest(domain)
+            if await self._run_cycle(domain):
+                await self._pause(domain)
             else:
                 await self._wait(domain)
 
-    async def _turn(self, domain: DomainState) -> bool:
-        """One cycle of a domain and a merge if one is due; whether there was anything to do."""
+    async def _run_cycle(self, domain: DomainState) -> bool:
+        """Run one cycle of a domain, and a merge if one is due; whether something was published."""
         if self._is_closed or domain.cycles.rest_ms():
             return False
         was_behind, began_ms = domain.is_behind, self._clock.elapsed_ms()
@@ -184,15 +187,15 @@ class EventCompactor:
             return False
         domain.cycles.worked()
         if cycle is not None:
-            self._note(domain, cycle)
+            self._record(domain, cycle)
             pause_ms = self._pace.pause_ms(cycle.counts.events, behind=domain.is_behind)
-            domain.rests_until_ms = began_ms + pause_ms
+            domain.paused_until_ms = began_ms + pause_ms
         if cycle is not None or was_behind:
             await self._merge(domain)
         return cycle is not None
 
     async def _merge(self, domain: DomainState) -> None:
-        """A merge that fails is left alone for a while: a tail that is long costs time only."""
+        """Merge, with back-off after a failure: a long tail only slows readers down."""
         if self._is_closed or domain.merges.rest_ms():
             return
         try:
@@ -202,21 +205,21 @@ class EventCompactor:
             return
         domain.merges.worked()
         if merged is not None:
-            self._note(domain, merged)
+            self._record(domain, merged)
 
-    async def _rest(self, domain: DomainState) -> None:
-        """Let events gather, as the pace demands."""
-        rest_ms = domain.rests_until_ms - self._clock.elapsed_ms()
-        if rest_ms > 0:
+    async def _pause(self, domain: DomainState) -> None:
+        """Pause before the next cycle, as `pace` says."""
+        pause_ms = domain.paused_until_ms - self._clock.elapsed_ms()
+        if pause_ms > 0:
             with suppress(TimeoutError):
-                await self._tasks.deadline(rest_ms, self._closing.wait())
+                await self._tasks.deadline(pause_ms, self._closing.wait())
 
     async def _wait(self, domain: DomainState) -> None:
-        """Until a domain is due, or somebody rings."""
+        """Wait until a domain is due or `ring` is called."""
         with suppress(TimeoutError):
             await self._tasks.deadline(domain.due_in_ms(), domain.rung.wait())
 
-    def _note(self, domain: DomainState, cycle: CycleReport) -> CycleReport:
+    def _record(self, domain: DomainState, cycle: CycleReport) -> CycleReport:
         if cycle.counts.events:
             domain.last = cycle
         if self._report is not None:
@@ -225,12 +228,12 @@ class EventCompactor:
 
     def _crash_reporter(self, domain: str) -> Callable[[Exception], None]:
         def report(problem: Exception) -> None:
-            if self._tell is not None:
-                self._tell(f"compaction of {domain}", problem)
+            if self._on_failure is not None:
+                self._on_failure(f"compaction of {domain}", problem)
 
         return report
 
     def _failed(self, what: str, domain: DomainState, backoff: Backoff, problem: Exception) -> None:
         backoff.failed(problem)
-        if self._tell is not None:
-            self._tell(f"{what} of {domain.compactor.domain}", problem)
+        if self._on_failure is not None:
+            self._on_failure(f"{what} of {domain.compactor.domain}", problem)

@@ -1,9 +1,8 @@
-"""Folding segments, piece by piece: what a task does, in whichever process it runs.
+"""The two stages of a fold job, as every engine runs them.
 
-Segments are read and partly folded (`gather`), then the rows of each shard of a table are folded again and
-become files (`finish`). Folding twice is folding once (law 7), so it does not matter which task had which
-segment, or how many files a shard comes to. Both go block by block: memory holds a few blocks, however many
-rows a segment stands for. Nothing is published.
+`fold_partially` reads segments and folds them block by block; `ShardFileWriter` folds the rows of each
+shard of a table again and creates its files. Folding is idempotent (law 7), so it does not matter which
+task reads which segment, or how many files a shard becomes. Memory holds only a few blocks at a time.
 """
 
 from collections import defaultdict
@@ -24,15 +23,15 @@ from arco.fold.tier2 import TIER2
 from arco.ledger.segment import LARGEST_BYTES, Segment, decode_segment, segment_key
 from arco.storage.store import Store
 
-# Rows of one task that are in memory at once, as Arrow; folding holds them some times over.
+# Rows of one task in memory, as Arrow; folding needs a multiple of that.
 BLOCK_ROWS = 250_000
 BLOCK_BYTES = 96 * 1024 * 1024
-# Rows that become one file.
+# Rows of one file.
 FILE_ROWS = 500_000
 FILE_BYTES = 128 * 1024 * 1024
 
 
-# Segments that are in memory at once; the next ones are read meanwhile.
+# Segments in memory while the next ones are read.
 CHUNK_BYTES = 16 * 1024 * 1024
 
 _FIRST_WAVE = 8
@@ -52,7 +51,10 @@ class RawSegment:
 
 
 class SegmentReader:
-    """Reads segments that are known to be there, chunk by chunk."""
+    """Reads existing segments in chunks, with parallel requests and bounded memory.
+
+    The size of a segment is unknown before it is read, so each wave of requests is sized by those before.
+    """
 
     def __init__(self, store: Store, domain: str, segments: Sequence[SegmentRef]) -> None:
         self._store = store
@@ -62,7 +64,7 @@ class SegmentReader:
         self._bytes_read = 0
 
     async def chunk(self, most_bytes: int | None = None) -> list[RawSegment]:
-        """The next segments; none at the end. `Corrupt` if one is missing: none is left out (law 14)."""
+        """The next segments; empty at the end. `Corrupt` if one is missing (law 14)."""
         chunk: list[RawSegment] = []
         size, most = 0, CHUNK_BYTES if most_bytes is None else most_bytes
         while size < most and self._segments_read < len(self._segments):
@@ -73,14 +75,14 @@ class SegmentReader:
 
     @property
     def expected_bytes(self) -> int:
-        """How large all segments together are, judged by those that were read."""
+        """The estimated size of all segments, from those that were read."""
         return self._bytes_read * len(self._segments) // max(1, self._segments_read)
 
-    async def _wave(self, room_bytes: int) -> list[RawSegment]:
+    async def _wave(self, free_bytes: int) -> list[RawSegment]:
         width = _FIRST_WAVE
         if self._bytes_read:
             mean = self._bytes_read / self._segments_read
-            width = max(1, min(int(room_bytes / mean), _WIDEST_WAVE))
+            width = max(1, min(int(free_bytes / mean), _WIDEST_WAVE))
         refs = self._segments[self._segments_read : self._segments_read + width]
         wave = await self._store.runtime.tasks.gather(*(self._read(ref) for ref in refs))
         self._segments_read += len(wave)
@@ -93,13 +95,13 @@ class SegmentReader:
         key = segment_key(self._domain, ref.stream, ref.seq)
         raw = await self._store.find(key, size_bytes=LARGEST_BYTES)
         if raw is None:
-            raise Corrupt(f"{key} is missing, and it has been found before")
+            raise Corrupt(f"{key} is missing, although it was found before")
         return RawSegment(ref, raw)
 
 
 @dataclass(frozen=True)
 class PartialFold:
-    """What some segments come to."""
+    """The partly folded rows of some segments, and what was counted."""
 
     blobs: list[Blob]
     counts: Counts
@@ -108,7 +110,7 @@ class PartialFold:
 async def fold_partially(
     store: Store, job: FoldJob, segments: Sequence[SegmentRef], shards: int
 ) -> AsyncIterator[PartialFold]:
-    """Read these segments of a job and fold them partly, block by block."""
+    """Read these segments of a job and fold each block of rows."""
     reader = SegmentReader(store, job.domain, segments)
     async for gathered in fold_partially_from(reader, store, job, shards, await reader.chunk()):
         yield gathered
@@ -117,7 +119,7 @@ async def fold_partially(
 async def fold_partially_from(
     reader: SegmentReader, store: Store, job: FoldJob, shards: int, first: list[RawSegment]
 ) -> AsyncIterator[PartialFold]:
-    """Fold the first chunk of a reader and all that follow; while one is folded, the next is read."""
+    """Fold the first chunk and all that follow; the next chunk is read while one is folded."""
     tasks, chunk = store.runtime.tasks, first
     while chunk:
         next_chunk = tasks.spawn(reader.chunk())
@@ -132,29 +134,29 @@ async def fold_partially_from(
 
 
 class ShardFileWriter:
-    """Makes files of the blobs of a job: rows are folded and stored whenever they are enough for a file."""
+    """Creates the files of a job from blobs: rows are folded and stored once they are enough for a file."""
 
     def __init__(self, store: Store, job: FoldJob) -> None:
         self._store = store
         self._job = job
-        self._waiting: dict[tuple[str, int], _Waiting] = defaultdict(_Waiting)
+        self._pending: dict[tuple[str, int], _PendingRows] = defaultdict(_PendingRows)
 
     async def add(self, table: str, shard: int, blob: bytes) -> NewStateFile | None:
-        """Take the rows of one blob; the file, if there are enough for one now."""
-        waiting = self._waiting[table, shard]
-        waiting.add(unpack_rows(TIER2[self._job.domain][table], [blob]))
-        if waiting.rows < FILE_ROWS and waiting.size_bytes < FILE_BYTES:
+        """Add the rows of a blob; returns a file if there were enough rows for one."""
+        pending = self._pending[table, shard]
+        pending.add(unpack_rows(TIER2[self._job.domain][table], [blob]))
+        if pending.rows < FILE_ROWS and pending.size_bytes < FILE_BYTES:
             return None
         return await self._create(table, shard)
 
     async def finish(self) -> AsyncIterator[NewStateFile]:
-        """Files of the rows that are left."""
-        for table, shard in sorted(self._waiting):
+        """Create files of the remaining rows."""
+        for table, shard in sorted(self._pending):
             yield await self._create(table, shard)
 
     async def _create(self, table: str, shard: int) -> NewStateFile:
         declared = TIER2[self._job.domain][table]
-        parts = self._waiting.pop((table, shard)).parts
+        parts = self._pending.pop((table, shard)).parts
 
         def folded() -> pa.Table:
             rows = pa.concat_tables(parts)
@@ -165,11 +167,11 @@ class ShardFileWriter:
             rows = await self._store.runtime.tasks.in_thread(folded)
             return await create_state_file(self._store, self._job, declared, shard, rows)
         except MemoryError as problem:
-            raise EngineCrashed(f"out of memory while it wrote rows of {table}") from problem
+            raise EngineCrashed(f"out of memory while writing rows of {table}") from problem
 
 
 @dataclass
-class _Waiting:
+class _PendingRows:
     """Rows of a shard that are not in a file yet."""
 
     parts: list[pa.Table] = field(default_factory=list)
@@ -183,7 +185,7 @@ class _Waiting:
 
 
 class _Block:
-    """Rows that were read and are not folded yet, by table."""
+    """Rows that are read and not folded yet, by table."""
 
     def __init__(self, domain: str) -> None:
         self._tables = TIER2[domain]
@@ -243,7 +245,7 @@ def _readings(job: FoldJob, segment: RawSegment) -> Iterator[SegmentRows]:
 
 def _out_of_memory(segment: RawSegment) -> str:
     ref = segment.ref
-    return f"out of memory while it expanded segment {ref.seq} of stream {ref.stream}"
+    return f"out of memory while expanding segment {ref.seq} of stream {ref.stream}"
 
 
 def _count(segment: RawSegment, reading: SegmentRows, late: int) -> Counts:

@@ -1,7 +1,8 @@
-"""Commit records, held against the manifests that name them: the audit trail of a domain.
+"""Checks of manifests and commit records: each against its place, its parent and each other.
 
-What the two tiers do differently is told apart here: Tier 1 carries out requests, whose rows have an order
-in the tail; Tier 2 folds segments, and its tail has none.
+The catalog domain (Tier 1) applies requests, whose rows are ordered in the tail. Event domains (Tier 2)
+fold segments: their watermark and retention bounds never move back, a stream leaves the watermark only with
+its seal (P16, P20), and the commit record lists the segments by which the watermark moved.
 """
 
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ _TIER2 = {CommitKind.FOLD, CommitKind.REBUILD, *_BOTH}
 
 
 def check_manifest(domain: str, number: int, path: str, manifest: Manifest) -> None:
-    """`Wrong` if a manifest contradicts its own place."""
+    """`Discrepancy` if a manifest does not match its domain and number."""
     ulid = manifest.commit_ulid
     named = f"commits/{domain}/{number:020d}-{ulid}.json"
     fault = None
@@ -48,7 +49,7 @@ def _fault_in_tails(manifest: Manifest) -> str | None:
 
 
 def check_succession(child: Manifest, parent: Manifest, number: int, path: str) -> None:
-    """`Wrong` if number `number` takes something back that its parent had said (P22, P26, P27)."""
+    """`Discrepancy` if manifest `number` moves something back from its parent (P22, P26, P27)."""
     fault = None
     if child.fencing_token < parent.fencing_token:
         fault = f"has fencing token {child.fencing_token}, below its parent's"
@@ -61,7 +62,7 @@ def check_succession(child: Manifest, parent: Manifest, number: int, path: str) 
 
 
 def check_record(record: Commit, manifest: Manifest, number: int) -> None:
-    """`Wrong` if a record is not that of the manifest which names it."""
+    """`Discrepancy` if a record does not match the manifest that names it."""
     deeds = record.deeds
     fault = None
     if (record.domain, record.number) != (manifest.domain, number):
@@ -71,13 +72,13 @@ def check_record(record: Commit, manifest: Manifest, number: int) -> None:
     elif (record.parent is None) != (number == 0):
         fault = "has a parent" if number == 0 else "has no parent"
     elif tuple(deed.request_id for deed in deeds) != manifest.requests:
-        fault = "does not tell of the requests that its manifest has carried out"
+        fault = "does not list the requests that its manifest applies"
     elif tuple(dict.fromkeys(deed.event_path for deed in deeds)) != record.event_paths:
-        fault = "names other events than its deeds do"
+        fault = "names other events than its operations do"
     elif (record.kind is CommitKind.DDL) != bool(deeds):
-        fault = f"is of kind {record.kind} and has {len(deeds)} deeds"
+        fault = f"is of kind {record.kind} and has {len(deeds)} operations"
     elif record.kind not in (_TIER1 if record.domain == DOMAIN else _TIER2):
-        fault = f"is of kind {record.kind}, which {record.domain} does not know"
+        fault = f"is of kind {record.kind}, which {record.domain} does not have"
     elif record.kind is not CommitKind.FOLD and record.streams:
         fault = f"is of kind {record.kind} and has folded segments"
     if fault is not None:
@@ -85,12 +86,12 @@ def check_record(record: Commit, manifest: Manifest, number: int) -> None:
 
 
 def check_added(record: Commit, manifest: Manifest, parent: Manifest | None, number: int) -> None:
-    """`Wrong` if a manifest names something new that its commit has not added."""
+    """`Discrepancy` if a manifest names a new file that its commit record does not list as added."""
     added = {(ref.path, ref.sha256) for ref in record.added}
     old = set() if parent is None else set(_named(parent))
     for path, sha256 in _named(manifest):
         if (path, sha256) not in old and (path, sha256) not in added:
-            fault = f"does not tell that {path} was added"
+            fault = f"does not list {path} as added"
             raise Discrepancy(ProblemKind.COMMIT, manifest.commit.path, fault, number=number)
 
 
@@ -102,18 +103,18 @@ def _named(manifest: Manifest) -> Iterator[tuple[str, str]]:
 
 
 def fault_in_position(manifest: Manifest) -> str | None:
-    """What is wrong with a watermark and the bounds of retention, taken by themselves."""
+    """What is wrong with the watermark and the retention bounds of one manifest."""
     mark = manifest.watermark
     if mark.frontier < len(mark.open) or min(mark.open.values(), default=-1) < -1:
         return "has a watermark that no ledger can have"
-    strange = sorted(set(manifest.retained_from) - set(tables_of(manifest.domain)))
-    return f"has a retention of {strange[0]}, a table that is not known here" if strange else None
+    unknown = sorted(set(manifest.retained_from) - set(tables_of(manifest.domain)))
+    return f"has a retention bound of {unknown[0]}, an unknown table" if unknown else None
 
 
 def check_advance(
     record: Commit, manifest: Manifest, parent: Manifest | None, number: int, path: str
 ) -> None:
-    """`Wrong` if a manifest, at `path`, goes back, or elsewhere than its commit record tells."""
+    """`Discrepancy` if a manifest moves back from its parent, or not as its commit record says."""
     old = Watermark() if parent is None else parent.watermark
     fault = _fault_in_retention({} if parent is None else parent.retained_from, manifest)
     fault = fault or _fault_in_watermark(old, manifest.watermark)
@@ -125,14 +126,14 @@ def check_advance(
 
 
 def closed_streams(record: Commit, mark: Watermark) -> dict[str, int]:
-    """The streams that a commit has closed, each with the number of its seal."""
+    """The streams that a commit closed, with the numbers of their seals."""
     return {name: last for name, (_, last) in record.streams.items() if name not in mark.open}
 
 
 def _fault_in_retention(old: dict[str, datetime], manifest: Manifest) -> str | None:
     for table, moment in old.items():
         if table not in manifest.retained_from or manifest.retained_from[table] < moment:
-            return f"keeps rows of {table} that its parent had given up"
+            return f"keeps rows of {table} that its parent had expired"
     return None
 
 
@@ -147,17 +148,17 @@ def _fault_in_watermark(old: Watermark, new: Watermark) -> str | None:
 
 def _fault_in_streams(record: Commit, old: Watermark, new: Watermark) -> str | None:
     if record.kind is not CommitKind.FOLD:
-        return None if old == new else "has folded nothing, and its watermark has moved"
+        return None if old == new else "folded nothing, and its watermark moved"
     for stream, (first, last) in record.streams.items():
         is_next = first == old.open.get(stream, -1) + 1 and first <= last
         if not is_next or new.open.get(stream, last) != last:
-            return f"tells of segments {first} to {last} of stream {stream}, unlike its manifest"
-    newcomers = {each for each in (*new.open, *record.streams) if each not in old.open}
-    for stream in {*old.open, *newcomers} - set(record.streams):
+            return f"lists segments {first} to {last} of stream {stream}, unlike its manifest"
+    new_streams = {each for each in (*new.open, *record.streams) if each not in old.open}
+    for stream in {*old.open, *new_streams} - set(record.streams):
         if new.open.get(stream) != old.open.get(stream, -1):
-            return f"does not tell which segments of stream {stream} it has folded"
-    if len(newcomers) != new.frontier - old.frontier:
-        return f"has met {len(newcomers)} new streams in {new.frontier - old.frontier} slots"
+            return f"does not list which segments of stream {stream} it folded"
+    if len(new_streams) != new.frontier - old.frontier:
+        return f"has {len(new_streams)} new streams in {new.frontier - old.frontier} slots"
     return None
 
 
@@ -167,6 +168,10 @@ def _fault_in_counts(record: Commit, manifest: Manifest) -> str | None:
         return f"counts {counts.events} events, and more that were not folded"
     if record.kind is not CommitKind.FOLD:
         return None
-    told = sum(last - first + 1 for first, last in record.streams.values())
-    told -= len(closed_streams(record, manifest.watermark))  # seals have no events
-    return None if counts.segments == told else f"counts {counts.segments} segments, not {told}"
+    segments = sum(last - first + 1 for first, last in record.streams.values())
+    segments -= len(closed_streams(record, manifest.watermark))  # seals have no events
+    return (
+        None
+        if counts.segments == segments
+        else f"counts {counts.segments} segments, not {segments}"
+    )

@@ -1,8 +1,8 @@
-"""Publishing: files and commit record side by side, then the manifest that names them (P21).
+"""Publishing: state files and the commit record in parallel, then the manifest that names them (P21).
 
-The names of files hold a ULID of this attempt (P3), above the mark below which unnamed files may be
-deleted, whatever our clock says (P27). What fails before the manifest is created was not done, and is
-reported so; what fails there is unknown.
+File names contain the ULID of the attempt (P3). It is above the orphan mark, below which files that no
+manifest names may be deleted, even if the local clock is behind (P27). A failure before the manifest is
+created means that nothing was committed; a failure of the create itself is an unknown outcome.
 """
 
 from collections import OrderedDict
@@ -42,7 +42,7 @@ Guard = Callable[[], Coroutine[Any, Any, None]]
 
 @dataclass(frozen=True)
 class ManifestChange:
-    """What a new manifest is to say, beside what it takes over from its parent."""
+    """The fields of a new manifest and its commit record that differ from the parent manifest."""
 
     kind: CommitKind
     commit_ulid: str
@@ -54,21 +54,21 @@ class ManifestChange:
     requests: tuple[str, ...] = ()
     deeds: tuple[Deed, ...] = ()
     event_paths: tuple[str, ...] = ()
-    watermark: Watermark | None = None  # None: that of the parent
-    retained_from: dict[str, datetime] | None = None  # None: that of the parent
+    watermark: Watermark | None = None  # None: as in the parent
+    retained_from: dict[str, datetime] | None = None  # None: as in the parent
     streams: dict[str, tuple[int, int]] = field(default_factory=dict)
     counts: Counts | None = None
-    files: Sequence[NewFile] = ()  # still to be created
+    files: Sequence[NewFile] = ()  # not created yet
     added: tuple[Ref, ...] = ()
     removed: tuple[str, ...] = field(default=())
 
 
 @dataclass(frozen=True)
 class SeenToken:
-    """A fencing token that was found to be the newest."""
+    """A fencing token that was the newest one when it was looked up."""
 
     number: int
-    seen_ms: float  # elapsed time, taken before the requests that showed it
+    seen_ms: float  # elapsed time, taken before the requests for the look-up
 
 
 class Publisher:
@@ -83,9 +83,9 @@ class Publisher:
         self._runtime = store.runtime
 
     async def publish(self, head: Head, change: ManifestChange, *guards: Guard) -> Head:
-        """Create all that is needed after `head`; `Conflict` if another manifest is there now.
+        """Publish a manifest after `head`; `Conflict` if its number is taken.
 
-        Guards run beside the files, and stop the manifest by raising.
+        Guards run in parallel with the uploads; one that raises prevents the manifest.
         """
         parent = manifest_at(head)
         number = head.number + 1
@@ -102,13 +102,13 @@ class Publisher:
         return await self.chain.append(head, self._manifest(number, parent, change, record))
 
     async def create(self, files: Sequence[NewFile]) -> None:
-        """Create files under names of their own; `Unavailable` if that cannot be done."""
+        """Create files; `Unavailable` if one cannot be stored."""
         try:
             await self._runtime.tasks.gather(
                 *(self.store.create(ref.path, raw) for ref, raw in files)
             )
         except (Unknown, Conflict) as problem:
-            # No manifest names them, so nothing has happened.
+            # No manifest names them, so nothing was committed.
             raise Unavailable("the files of a commit could not be stored; retry") from problem
         for ref, raw in files:
             self.written.keep(ref.sha256, raw)
@@ -116,11 +116,11 @@ class Publisher:
     async def _create_record(self, record: Ref, raw: bytes) -> None:
         try:
             await self.store.create(record.path, raw)
-        except Conflict as met:
-            # The same call is being carried out by another hand; only it knows how far it is.
-            raise Unknown("this commit is being published by another") from met
-        except Unknown as unclear:
-            raise Unavailable("the commit record could not be stored; retry") from unclear
+        except Conflict as conflict:
+            # Another process publishes the same call, and its outcome is not known yet.
+            raise Unknown("another process is publishing this commit") from conflict
+        except Unknown as unknown:
+            raise Unavailable("the commit record could not be stored; retry") from unknown
 
     def _commit(self, number: int, parent: Manifest | None, change: ManifestChange) -> Commit:
         new = tuple(Ref(path=ref.path, sha256=ref.sha256) for ref, _ in change.files)
@@ -162,7 +162,7 @@ class Publisher:
 
 
 def manifest_at(head: Head) -> Manifest | None:
-    """The manifest at a head."""
+    """The manifest at the head of a chain; None for an empty chain."""
     return None if head.entry is None else read_manifest(head.entry)
 
 
@@ -171,12 +171,12 @@ def _bounds(manifest: Manifest | None) -> dict[str, datetime]:
 
 
 def orphan_mark(manifest: Manifest | None) -> str | None:
-    """Below which ULID unnamed files may be deleted."""
+    """The ULID below which files that no manifest names may be deleted."""
     return None if manifest is None else manifest.orphans_before
 
 
 def new_attempt_ulid(runtime: Runtime, mark: str | None) -> Ulid:
-    """A ULID for the names of an attempt's files, above the mark even if our clock is behind."""
+    """A ULID for the file names of an attempt, above the mark even if the local clock is behind."""
     fresh = new_ulid(runtime)
     if mark is None or fresh > mark:
         return fresh
@@ -190,7 +190,7 @@ def new_attempt_ulid(runtime: Runtime, mark: str | None) -> Ulid:
 
 
 def is_below_orphan_mark(attempt: str, head: Manifest | None) -> bool:
-    """Whether files of an attempt may be deleted before a manifest on `head` could name them (P27)."""
+    """Whether files of an attempt may be deleted before a manifest after `head` could name them (P27)."""
     mark = orphan_mark(head)
     return mark is not None and attempt <= mark
 
@@ -202,9 +202,10 @@ async def publish_on_head(
     holds: Callable[[Manifest | None], bool],
     change: Callable[[Manifest | None], ManifestChange],
 ) -> Head | None:
-    """Publish on the newest head on which the work holds; None if it does not, and nothing was published.
+    """Publish on the newest head for which `holds` is true; None if it is not, and nothing is published.
 
-    All changes bear one commit ULID. `Unknown` if even looking does not tell whether it has landed.
+    After each conflict `change` is called for the new head; all changes carry one commit ULID. An unknown
+    outcome is resolved by looking for that ULID; `Unknown` if the look-up does not resolve it.
     """
     while True:
         parent = manifest_at(head)
@@ -223,43 +224,47 @@ async def publish_on_head(
 
 
 async def _find_landed(publisher: Publisher, after: Head, commit_ulid: str) -> Head | None:
-    """The manifest of a commit, if it is there above `after`."""
+    """The manifest of a commit, if it was published above `after`."""
     head = await publisher.chain.head()
     if head.number <= after.number:
         return None
     try:
         since = await publisher.chain.history(after.number + 1, head.number)
     except NotFound:
-        return None  # collected meanwhile: nobody can tell any more
+        return None  # collected meanwhile, so the outcome stays unknown
     for entry in since:
         if read_manifest(entry).commit_ulid == commit_ulid:
             return Head(entry, head.seen_ms)
     return None
 
 
-_ROOM_BYTES = 32 * 1024 * 1024
+_CACHE_BYTES = 32 * 1024 * 1024
 _LARGEST_BYTES = 1024 * 1024
 
 
 class WrittenFileCache:
-    """The bytes of small files by their sha256; the least used ones leave when the room is full."""
+    """The bytes of small files that this process wrote, by SHA-256, least recently used first out.
 
-    def __init__(self, room_bytes: int = _ROOM_BYTES) -> None:
-        self._room_bytes = room_bytes
+    Merges read them from here instead of the store. The key is the hash, since a restored store may reuse
+    paths (P29).
+    """
+
+    def __init__(self, max_bytes: int = _CACHE_BYTES) -> None:
+        self._max_bytes = max_bytes
         self._used_bytes = 0
         self._kept: OrderedDict[str, bytes] = OrderedDict()
 
     def keep(self, sha256: str, raw: bytes) -> None:
-        """This file is durable."""
+        """Keep the bytes of a file that is durable."""
         if len(raw) > _LARGEST_BYTES or sha256 in self._kept:
             return
         self._kept[sha256] = raw
         self._used_bytes += len(raw)
-        while self._used_bytes > self._room_bytes:
+        while self._used_bytes > self._max_bytes:
             self._used_bytes -= len(self._kept.popitem(last=False)[1])
 
     def find(self, sha256: str) -> bytes | None:
-        """The bytes of a file, if they are still kept."""
+        """The bytes of a file, if they are still in the cache."""
         raw = self._kept.get(sha256)
         if raw is not None:
             self._kept.move_to_end(sha256)

@@ -1,12 +1,12 @@
-"""A rebuild: the state of a domain made anew from the ledger, with the same rows (P20).
+"""A rebuild: it recreates the state of an event domain from the ledger, with the same rows (P20).
 
-It starts from the oldest kept manifest whose later segments are all kept, or from nothing if all are there,
-and follows the manifests: what each has folded is folded again with the bounds that held then, and where a
-merge left rows out they are left out again. All that it names in the end was written anew. If others have
-published meanwhile, it follows them too, then publishes on the newest head.
+It starts from the oldest kept manifest whose later segments are all kept, or from nothing if all are kept.
+Then it replays the manifests: the segments of each are folded again with the retention bounds of that time,
+and rows that a merge left out are left out again. It replays manifests that are published meanwhile too,
+then publishes on the newest head. Every file that it names is new.
 
-Until then no manifest names its files, and a mark may pass those that are two hours old (P27). So all that
-it has is written anew every hour, and it may take as long as it needs.
+No manifest names its files before that, and an orphan mark may pass files that are two hours old (P27). So
+a rebuild rewrites its files every hour, and may take as long as it needs.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,7 +54,7 @@ from arco.ledger.segment import find_place
 from arco.storage.chain import SHORTEST_RETENTION_MS, Chain, Head
 from arco.storage.store import Store
 
-# Half the age of the youngest mark: the other half is for the one job that is under way.
+# Half the minimum age of an orphan mark: the other half is for the job in progress.
 _RENEW_MS = SHORTEST_RETENTION_MS / 2
 
 
@@ -63,7 +63,7 @@ _AT_ONCE = 16
 
 @dataclass(frozen=True)
 class ReplayStep:
-    """What one manifest has done to rows, under the bounds of its parent."""
+    """What one manifest did to rows, under the retention bounds of its parent."""
 
     number: int
     bounds: dict[str, datetime]
@@ -72,12 +72,12 @@ class ReplayStep:
 
 
 class RebuildReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rebuild has published."""
+    """What a rebuild published."""
 
     domain: str
     manifest: int
-    start: int  # the manifest that it started from; -1: from nothing
-    counts: Counts  # of what was folded again
+    start: int  # the manifest that the rebuild started from; -1: from nothing
+    counts: Counts  # of the segments that were folded again
     files: int
     size_bytes: int
 
@@ -85,24 +85,24 @@ class RebuildReport(msgspec.Struct, frozen=True, kw_only=True):
 async def rebuild(
     store: Store, domain: str, engine: CompactionEngine, *, most_segments: int = MOST_PLACES
 ) -> RebuildReport:
-    """Make the state of a domain anew and publish it; `Invalid` if nothing was published yet."""
+    """Rebuild the state of a domain and publish it; `Invalid` if nothing is published yet."""
     publisher = Publisher(store, domain)
     head = await publisher.chain.head()
     if head.entry is None:
         raise Invalid(f"nothing of {domain} was published yet, so there is nothing to rebuild")
-    began = await publisher.chain.floor(), orphan_mark(manifest_at(head))
+    at_start = await publisher.chain.floor(), orphan_mark(manifest_at(head))
     try:
-        return await _rebuilt(publisher, head, engine, most_segments)
+        return await _run(publisher, head, engine, most_segments)
     except Corrupt as problem:
         now = await publisher.chain.floor(), orphan_mark(manifest_at(await publisher.chain.head()))
-        if now == began:
+        if now == at_start:
             raise
         raise Unavailable(
-            "what this rebuild began with was collected meanwhile; start it again"
+            "the inputs of this rebuild were collected while it ran; start it again"
         ) from problem
 
 
-async def _rebuilt(
+async def _run(
     publisher: Publisher, head: Head, engine: CompactionEngine, most_segments: int
 ) -> RebuildReport:
     start, steps = await _all_steps(publisher, head)
@@ -110,19 +110,19 @@ async def _rebuilt(
     start = start if lost is None else lost
     work = _Rebuild(publisher, engine, most_segments)
     await work.begin(start)
-    await work.follow([step for step in steps if step.number > start], head)
-    await work.write_anew()
+    await work.replay([step for step in steps if step.number > start], head)
+    await work.rewrite()
     while True:
         published = await work.publish(head)
         if published is not None:
             await publisher.chain.close()
             return work.report(published, start)
         head = await publisher.chain.head()
-        await work.follow(await read_steps(publisher.chain, work.number, head), head)
+        await work.replay(await read_steps(publisher.chain, work.number, head), head)
 
 
 async def _all_steps(publisher: Publisher, head: Head) -> tuple[int, list[ReplayStep]]:
-    """The oldest manifest that is kept, -1 if none was ever collected, and the steps above it."""
+    """The number of the oldest kept manifest, -1 if none was ever collected, and the steps above it."""
     while True:
         floor = await publisher.chain.floor()
         oldest = floor if floor > 0 else -1
@@ -134,7 +134,7 @@ async def _all_steps(publisher: Publisher, head: Head) -> tuple[int, list[Replay
 
 
 class _Rebuild:
-    """A state on its way along the manifests."""
+    """A rebuild in progress: the files that hold the rows of manifest `number`."""
 
     def __init__(self, publisher: Publisher, engine: CompactionEngine, most_segments: int) -> None:
         self._publisher = publisher
@@ -143,44 +143,44 @@ class _Rebuild:
         self._most = most_segments
         self._domain = publisher.domain
         self._tables = TIER2[publisher.domain]
-        self._at: Manifest | None = None  # whose rows we have
+        self._replayed: Manifest | None = None  # the manifest whose rows these files hold
         self.number = -1
         self._base = BaseFiles(Base())
         self._tail: dict[str, list[FileRef]] = {}
-        self._index: Ref | None = None  # of the base as it is; None: still to be written
+        self._index: Ref | None = None  # of the current base files; None: not written yet
         self._index_bytes = 0
-        self._oldest = ""  # the first attempt whose files are in the result
-        self._written_ms = self._runtime.clock.elapsed_ms()  # before the oldest of our files
+        self._oldest = ""  # the oldest attempt whose files are in the result
+        self._written_ms = self._runtime.clock.elapsed_ms()  # before the oldest file was written
         self._counts = Counts()
 
     async def begin(self, start: int) -> None:
-        """Take over the state of a kept manifest; -1: begin with nothing."""
+        """Start from the state of a kept manifest; -1: from nothing."""
         if start < 0:
             return
-        self._at = manifest_at(Head(await self._publisher.chain.read(start), 0))
+        self._replayed = manifest_at(Head(await self._publisher.chain.read(start), 0))
         self.number = start
-        if self._at is not None:
-            self._base = await read_base(self._publisher.store, self._at.base)
-            self._tail = {name: list(files) for name, files in self._at.tail.items()}
+        if self._replayed is not None:
+            self._base = await read_base(self._publisher.store, self._replayed.base)
+            self._tail = {name: list(files) for name, files in self._replayed.tail.items()}
 
-    async def follow(self, steps: Sequence[ReplayStep], head: Head) -> None:
-        """Do again what the manifests up to `head` have done to rows."""
-        waiting: list[SegmentRef] = []
+    async def replay(self, steps: Sequence[ReplayStep], head: Head) -> None:
+        """Repeat what the manifests up to `head` did to rows."""
+        pending: list[SegmentRef] = []
         bounds: dict[str, datetime] = {}
         for step in steps:
-            if waiting and (step.bounds != bounds or step.forgets or len(waiting) >= self._most):
-                await self._fold(waiting, bounds)
-                waiting = []
+            if pending and (step.bounds != bounds or step.forgets or len(pending) >= self._most):
+                await self._fold(pending, bounds)
+                pending = []
             bounds = step.bounds
-            waiting += step.segments
+            pending += step.segments
             if step.forgets:
-                await self._forget(step)
-        if waiting:
-            await self._fold(waiting, bounds)
-        self._at, self.number = manifest_at(head), head.number
+                await self._leave_out(step)
+        if pending:
+            await self._fold(pending, bounds)
+        self._replayed, self.number = manifest_at(head), head.number
 
-    async def write_anew(self) -> None:
-        """Bring everything into new base files, so that nothing rests on files that may be collected."""
+    async def rewrite(self) -> None:
+        """Write all rows into new base files, so that no file in use may be collected."""
         began_ms, attempt = self._runtime.clock.elapsed_ms(), self._attempt()
         tails, self._tail = self._tail, {}
         buckets = {
@@ -192,9 +192,9 @@ class _Rebuild:
         self._oldest, self._written_ms = attempt, began_ms
 
     async def publish(self, head: Head) -> Head | None:
-        """Publish on the newest head whose rows are ours; None if another has changed rows."""
+        """Publish on the newest head with the replayed rows; None if its rows have changed."""
         if is_below_orphan_mark(self._oldest, manifest_at(head)):
-            await self.write_anew()
+            await self.rewrite()
         if self._index is None:
             await self._write_index(self._attempt())
         commit_ulid = new_ulid(self._runtime)
@@ -203,7 +203,7 @@ class _Rebuild:
             head,
             self._oldest,
             self._is_same,
-            lambda found: self._change(found, commit_ulid),
+            lambda parent: self._change(parent, commit_ulid),
         )
 
     def report(self, published: Head, start: int) -> RebuildReport:
@@ -217,12 +217,12 @@ class _Rebuild:
             size_bytes=self._index_bytes + sum(ref.bytes for ref in files),
         )
 
-    def _is_same(self, found: Manifest | None) -> bool:
+    def _is_same(self, manifest: Manifest | None) -> bool:
         return (
-            found is not None
-            and self._at is not None
-            and found.watermark == self._at.watermark
-            and found.rows_changed_at == self._at.rows_changed_at
+            manifest is not None
+            and self._replayed is not None
+            and manifest.watermark == self._replayed.watermark
+            and manifest.rows_changed_at == self._replayed.rows_changed_at
         )
 
     def _change(self, parent: Manifest | None, commit_ulid: str) -> ManifestChange:
@@ -243,7 +243,7 @@ class _Rebuild:
 
     async def _fold(self, segments: Sequence[SegmentRef], bounds: dict[str, datetime]) -> None:
         for start in range(0, len(segments), self._most):
-            await self._stay_young()
+            await self._rewrite_if_old()
             job = FoldJob(
                 domain=self._domain,
                 attempt=self._attempt(),
@@ -255,12 +255,12 @@ class _Rebuild:
             for new in folded.files:
                 self._tail.setdefault(new.table, []).append(new.file)
 
-    async def _stay_young(self) -> None:
+    async def _rewrite_if_old(self) -> None:
         if self._runtime.clock.elapsed_ms() - self._written_ms >= _RENEW_MS:
-            await self.write_anew()
+            await self.rewrite()
 
-    async def _forget(self, step: ReplayStep) -> None:
-        """Leave out again what a merge has left out, of the buckets that it has merged."""
+    async def _leave_out(self, step: ReplayStep) -> None:
+        """Leave out the rows that a merge left out of the buckets that it merged."""
         attempt = self._attempt()
         tails = {name: self._tail.pop(name, []) for name in step.forgets}
         rest = {name: buckets_in(tails[name]) - merged for name, merged in step.forgets.items()}
@@ -274,7 +274,7 @@ class _Rebuild:
         buckets: Mapping[str, AbstractSet[int]],
         bounds: dict[str, datetime],
     ) -> None:
-        """Bring these buckets of all these tables into the base, in one job."""
+        """Merge these buckets of these tables into the base, in one job."""
         parts = [
             part
             for name, wanted in buckets.items()
@@ -304,7 +304,7 @@ class _Rebuild:
         await self._publisher.create([(self._index, raw)])
 
     def _attempt(self) -> str:
-        return new_attempt_ulid(self._runtime, orphan_mark(self._at))
+        return new_attempt_ulid(self._runtime, orphan_mark(self._replayed))
 
     def _files(self) -> Iterator[FileRef]:
         yield from self._base.files()
@@ -313,7 +313,7 @@ class _Rebuild:
 
 
 async def read_steps(chain: Chain, after: int, head: Head) -> list[ReplayStep]:
-    """The steps above number `after` up to `head`; `NotFound` if one of them was collected."""
+    """The steps above number `after` up to `head`; `NotFound` if one was collected."""
     steps: list[ReplayStep] = []
     parent = None if after < 0 else read_manifest(await chain.read(after))
     for first in range(after + 1, head.number + 1, _AT_ONCE):
@@ -331,9 +331,9 @@ async def read_steps(chain: Chain, after: int, head: Head) -> list[ReplayStep]:
 
 
 async def find_last_lost_step(store: Store, domain: str, steps: Sequence[ReplayStep]) -> int | None:
-    """The number of the last step with a segment that was collected; None if all are there.
+    """The number of the last step with a collected segment; None if all are kept.
 
-    The segments of a stream are collected in their order, so the first of each is asked for.
+    The segments of a stream are collected in order, so only the first of each step is looked up.
     """
     newest_first = list(reversed(steps))
     for start in range(0, len(steps), _AT_ONCE):
@@ -349,10 +349,10 @@ async def _is_kept(store: Store, domain: str, step: ReplayStep) -> bool:
     firsts: dict[str, int] = {}
     for each in step.segments:
         firsts.setdefault(each.stream, each.seq)
-    found = await store.runtime.tasks.gather(
+    places = await store.runtime.tasks.gather(
         *(find_place(store, domain, stream, seq) for stream, seq in firsts.items())
     )
-    return None not in found
+    return None not in places
 
 
 def _read_step(record: Commit, manifest: Manifest, parent: Manifest | None) -> ReplayStep:
@@ -365,7 +365,7 @@ def _read_step(record: Commit, manifest: Manifest, parent: Manifest | None) -> R
 
 
 def _event_segments(record: Commit, manifest: Manifest) -> tuple[SegmentRef, ...]:
-    """Those that have events: the last one of a stream that has left the watermark is its seal."""
+    """The segments with events: the last one of a stream that left the watermark is its seal."""
     return tuple(
         SegmentRef(stream, seq)
         for stream, (first, last) in record.streams.items()
@@ -376,7 +376,7 @@ def _event_segments(record: Commit, manifest: Manifest) -> tuple[SegmentRef, ...
 def _merged_buckets(
     record: Commit, manifest: Manifest, parent: Manifest | None
 ) -> dict[str, frozenset[int]]:
-    """What went into the base: tables that have lost files of their tail and have got none for them."""
+    """The buckets that went into the base: of tables that lost files of their tail and got none instead."""
     removed, added = set(record.removed), {ref.path for ref in record.added}
     merged: dict[str, frozenset[int]] = {}
     for name, files in ({} if parent is None else parent.tail).items():

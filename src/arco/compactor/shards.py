@@ -1,4 +1,8 @@
-"""Shards: the rows of a table, told apart by their buckets; a shard is some neighbouring buckets."""
+"""Shards: rows of a table split by bucket, and the blobs in which they travel between tasks.
+
+A shard is a range of neighbouring buckets. Each shard of a table is folded by one task. A blob is small
+enough to be a value in a row of Spark.
+"""
 
 from collections.abc import Iterable, Iterator
 
@@ -10,14 +14,14 @@ from arco.fold.table import StateTable
 
 
 def split_by_bucket(table: StateTable, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-    """The rows of each bucket that has any, in the order in which they came."""
+    """The rows of each non-empty bucket, in their original order."""
     return split_by_shard(table, rows, 1 if table.bucket is None else table.bucket.count)
 
 
 def split_by_shard(
     table: StateTable, rows: pa.Table, shards: int
 ) -> Iterator[tuple[int, pa.Table]]:
-    """The rows of each shard that has any; a table in one piece is all in shard 0."""
+    """The rows of each non-empty shard; a table without buckets is shard 0."""
     if table.bucket is None or shards == 1:
         yield 0, rows
         return
@@ -27,7 +31,7 @@ def split_by_shard(
         for value in values.dictionary.to_pylist()
     ]
     shard_of_row = pa.array(shard_of_value, pa.int32()).take(values.indices)
-    # One sort and one copy serve all shards. The sort is stable, so that each keeps its order.
+    # One stable sort and one copy serve all shards.
     ordered = rows.take(pc.sort_indices(shard_of_row))
     start = 0
     for shard, size in sorted(_sizes(shard_of_row)):
@@ -39,7 +43,7 @@ def _sizes(shard_of_row: pa.Array) -> list[tuple[int, int]]:
     return [(each["values"], each["counts"]) for each in pc.value_counts(shard_of_row).to_pylist()]
 
 
-# Of rows in memory; what travels is compressed. An engine keeps several of them in its own memory at once.
+# Of rows in memory, before compression. An engine holds several blobs at once.
 _BLOB_BYTES = 4 * 1024 * 1024
 
 _FORMAT = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)

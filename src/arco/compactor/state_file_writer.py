@@ -1,4 +1,4 @@
-"""Encoding: rows as the bytes of a file, and the reference by which a manifest names it."""
+"""Writing state files: folded rows as Parquet, and the reference by which a manifest names the file."""
 
 from datetime import datetime
 
@@ -16,13 +16,13 @@ from arco.fold.tier1 import COMMIT
 from arco.storage.store import Store
 
 _ROW_GROUP = 32_768
-# In a file of a few rows, which every commit writes, a dictionary and statistics are larger than what they
-# spare, and the strong codec takes longer to set up for each column than to compress it.
+# Every commit writes files of a few rows. There a dictionary and statistics cost more than they save, and
+# zstd takes longer to set up for each column than to compress it.
 _FEW_ROWS = 64
 
 
 def encode_state_file(table: StateTable, rows: pa.Table, path: str) -> tuple[FileRef, bytes]:
-    """Folded rows, sorted as the table says, as a file at `path`."""
+    """The bytes of a state file with these folded and sorted rows, and its reference."""
     many = rows.num_rows > _FEW_ROWS
     sink = pa.BufferOutputStream()
     pq.write_table(
@@ -51,7 +51,7 @@ def encode_state_file(table: StateTable, rows: pa.Table, path: str) -> tuple[Fil
 
 
 def _repeated(table: StateTable) -> list[str]:
-    """Columns in which the same texts come again and again; keys and orders would only be written twice."""
+    """Columns worth a dictionary: texts that repeat, which those of the key do not."""
     return [
         each.name
         for each in table.columns
@@ -60,7 +60,7 @@ def _repeated(table: StateTable) -> list[str]:
 
 
 def _compared(table: StateTable) -> list[str]:
-    """Columns that somebody may compare; nobody compares orders but the fold, which reads them all."""
+    """Columns that queries filter by; the binary ones only order versions in the fold."""
     return [each.name for each in table.columns if each.kind is not ColumnType.BYTES]
 
 
@@ -83,16 +83,16 @@ _RANDOM_DIGITS = 9
 
 
 async def create_state_file(
-    store: Store, job: FoldJob | MergeJob, table: StateTable, place: int, rows: pa.Table
+    store: Store, job: FoldJob | MergeJob, table: StateTable, shard: int, rows: pa.Table
 ) -> NewStateFile:
-    """Folded rows as a file; its name tells its bucket or shard, and what this try has drawn."""
-    drawn = int.from_bytes(store.runtime.rng.randbytes(8), "big") % 10**_RANDOM_DIGITS
-    name = f"{place:03d}{drawn:0{_RANDOM_DIGITS}d}-{job.attempt}"
+    """Create a state file. Its name has its bucket or shard and a random number, unique to this try."""
+    random_number = int.from_bytes(store.runtime.rng.randbytes(8), "big") % 10**_RANDOM_DIGITS
+    name = f"{shard:03d}{random_number:0{_RANDOM_DIGITS}d}-{job.attempt}"
     path = file_path(job.domain, table, name)
     ref, raw = await store.runtime.tasks.in_thread(lambda: encode_state_file(table, rows, path))
     try:
         await store.create(path, raw)
     except (Unknown, Conflict) as problem:
-        # No manifest names it, so nothing has happened.
+        # No manifest names it, so nothing was committed.
         raise Unavailable(f"{path} could not be stored; retry") from problem
     return NewStateFile(table.name, ref)

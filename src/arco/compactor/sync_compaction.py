@@ -1,8 +1,8 @@
-"""Synchronous compaction: the decided rows of a group become one commit (P21 to P24).
+"""Synchronous compaction: the decided rows of a group commit become one commit (P21 to P24).
 
-The rows are stamped with the number that commits them, so they are written anew after a lost number. A
-call whose commit is already there is answered with it. Nothing is published on a base whose rows have
-changed, nor with a token that has been passed.
+Rows carry the number of their commit, so they are encoded again if another process takes that number. A
+call whose commit exists already is answered with it. Nothing is published on a base whose rows have
+changed, or with a fencing token that is not the newest.
 """
 
 import re
@@ -43,26 +43,27 @@ _EVENT_PATH = re.compile(r"ledger/[^#]+\.jsonl#[1-9][0-9]{0,8}")
 
 async def sync_compact(publisher: Publisher, call: SyncCompact) -> Committed:
     """Publish the events of a call as one commit."""
-    _refuse_strangers(publisher, call)
-    said, rows = _read(call)
-    # Who has published the base itself knows the head without asking: a round trip less.
-    known = publisher.chain.remembered()
-    head = known if known and known.number == call.base_manifest else await publisher.chain.head()
+    _refuse_other_workspace(publisher, call)
+    changes, rows = _read(call)
+    # If this process published the base itself, it knows the head: one round trip less.
+    head = publisher.chain.remembered()
+    if head is None or head.number != call.base_manifest:
+        head = await publisher.chain.head()
     while True:
         landed = await _landed(publisher, call, head)
         if landed is not None:
             return landed
         _refuse_stale(call, head)
-        change = _draft(publisher, call, head, said, rows)
+        change = _draft(publisher, call, head, changes, rows)
         try:
-            guard = partial(_refuse_passed, publisher, call)
+            guard = partial(_refuse_stale_token, publisher, call)
             return committed(await publisher.publish(head, change, guard))
         except Conflict:
             head = await publisher.chain.head()
 
 
 def committed(head: Head) -> Committed:
-    """What the caller is told of a manifest that was just published, or found."""
+    """The answer for a manifest that was just published, or found."""
     if head.entry is None:
         raise Invalid("an empty chain has published nothing")
     return Committed(
@@ -73,7 +74,7 @@ def committed(head: Head) -> Committed:
 
 
 def _read(call: SyncCompact) -> tuple[list[CatalogChanged], Rows]:
-    """What the events say, and their rows in the order of the commit; one bad event refuses all (P24)."""
+    """The changes in the events, and their rows in commit order; one bad event rejects the call (P24)."""
     parse_ulid(call.commit_ulid)
     if call.fencing_token < 0:
         raise Invalid("a fencing token is a number from 0 up")
@@ -82,38 +83,36 @@ def _read(call: SyncCompact) -> tuple[list[CatalogChanged], Rows]:
             raise Invalid("an event's path is that of its segment, '#' and its line")
     if not call.events or len(call.events) != len(call.event_paths):
         raise Invalid("a commit has one or more events, and each of them a path")
-    said: list[CatalogChanged] = []
+    changes: list[CatalogChanged] = []
     rows: Rows = {}
     for event in call.events:
         changed, its_rows = read_event(event)
-        said.append(changed)
+        changes.append(changed)
         for table, more in its_rows.items():
             rows.setdefault(table, []).extend(more)
-    return said, rows
+    return changes, rows
 
 
 async def _landed(publisher: Publisher, call: SyncCompact, head: Head) -> Committed | None:
-    """The call's own commit, if it is already there (P23)."""
+    """The commit of this call, if it was published before (P23)."""
     if head.number <= call.base_manifest:
         return None
     try:
         since = await publisher.chain.history(call.base_manifest + 1, head.number)
     except NotFound as collected:
-        raise Unknown("what would show whether this commit has landed was collected") from collected
-    _refuse_another(call, since[0].link.parent_sha256)
+        raise Unknown("the manifests that would show this commit were collected") from collected
+    _refuse_other_base(call, since[0].link.parent_sha256)
     for entry in since:
         if read_manifest(entry).commit_ulid == call.commit_ulid:
             return committed(Head(entry, head.seen_ms))
     return None
 
 
-def _refuse_strangers(publisher: Publisher, call: SyncCompact) -> None:
-    """`Denied` if the call is meant for another workspace: its caller has the wrong address."""
-    mine = publisher.store.scope
-    if (call.tenant or mine.tenant, call.workspace or mine.workspace) != (
-        mine.tenant,
-        mine.workspace,
-    ):
+def _refuse_other_workspace(publisher: Publisher, call: SyncCompact) -> None:
+    """`Denied` if the call is for another workspace: its sender is configured with the wrong address."""
+    scope = publisher.store.scope
+    wanted = (call.tenant or scope.tenant, call.workspace or scope.workspace)
+    if wanted != (scope.tenant, scope.workspace):
         raise Denied("this compactor serves another workspace")
 
 
@@ -122,22 +121,24 @@ def _refuse_stale(call: SyncCompact, head: Head) -> None:
     if head.number < call.base_manifest:
         raise Conflict(f"there is no manifest {call.base_manifest}")
     if head.entry is not None and head.number == call.base_manifest:
-        _refuse_another(call, head.entry.sha256())
+        _refuse_other_base(call, head.entry.sha256())
     if parent is not None and parent.rows_changed_at > call.base_manifest:
         raise Conflict(f"rows have changed since manifest {call.base_manifest}")
 
 
-def _refuse_another(call: SyncCompact, base_sha256: str | None) -> None:
+def _refuse_other_base(call: SyncCompact, base_sha256: str | None) -> None:
     if call.base_sha256 not in (None, base_sha256):
-        raise Conflict(f"manifest {call.base_manifest} is another one here")
+        raise Conflict(
+            f"manifest {call.base_manifest} has other bytes than the call was decided on"
+        )
 
 
-async def _refuse_passed(publisher: Publisher, call: SyncCompact) -> None:
-    """`Fenced` unless the token is that of the newest lease, whatever was published with it so far.
+async def _refuse_stale_token(publisher: Publisher, call: SyncCompact) -> None:
+    """`Fenced` unless the token is that of the newest lease.
 
-    A token that was never given out would be carried on by every later manifest, and fence everybody. So
-    it is looked up itself, at its first commit and after an hour. Otherwise only its successor is: within
-    `FRESH_MS` of a moment at which there was none, one that was made since cannot have been collected (P7).
+    Every later manifest carries the token on, so one that was never issued would fence all writers. The
+    token itself is looked up at its first commit and after `FRESH_MS`; otherwise only its successor is. A
+    successor that was created within `FRESH_MS` cannot have been collected yet (P7).
     """
     epochs, token = Chain(publisher.store, f"locks/{publisher.domain}"), call.fencing_token
     clock, newest = publisher.store.runtime.clock, publisher.newest_token
@@ -153,7 +154,11 @@ async def _refuse_passed(publisher: Publisher, call: SyncCompact) -> None:
 
 
 def _draft(
-    publisher: Publisher, call: SyncCompact, head: Head, said: Sequence[CatalogChanged], rows: Rows
+    publisher: Publisher,
+    call: SyncCompact,
+    head: Head,
+    changes: Sequence[CatalogChanged],
+    rows: Rows,
 ) -> ManifestChange:
     parent, number = manifest_at(head), head.number + 1
     name = new_attempt_ulid(publisher.store.runtime, orphan_mark(parent))
@@ -170,8 +175,8 @@ def _draft(
         base=parent.base if parent else Base(),
         fencing_token=call.fencing_token,
         changes_rows=True,
-        requests=tuple(each.request_id for each in said),
-        deeds=tuple(map(_deed, said, call.events, call.event_paths)),
+        requests=tuple(each.request_id for each in changes),
+        deeds=tuple(map(_operation, changes, call.events, call.event_paths)),
         event_paths=tuple(dict.fromkeys(path.partition("#")[0] for path in call.event_paths)),
         files=files,
     )
@@ -180,7 +185,7 @@ def _draft(
 def _delta(
     domain: str, name: str, rows: list[AnyRow], number: int, attempt: str
 ) -> tuple[FileRef, bytes]:
-    """One file with all rows of a table that a commit changes."""
+    """One state file with all rows of a table that a commit changes."""
     table = TIER1[name]
     stamped = [
         to_columns(row) | {COMMIT: number, POSITION: position} for position, row in enumerate(rows)
@@ -189,16 +194,16 @@ def _delta(
     return encode_state_file(table, folded, file_path(domain, table, attempt))
 
 
-def _deed(said: CatalogChanged, event: Envelope, path: str) -> Deed:
+def _operation(change: CatalogChanged, event: Envelope, path: str) -> Deed:
     at: datetime = event.occurred_at
     where, _, line = path.partition("#")
     return Deed(
-        request_id=said.request_id,
-        operation=said.operation,
-        actor=said.actor,
-        kind=said.kind,
-        object_id=said.object_id,
-        name=said.name,
+        request_id=change.request_id,
+        operation=change.operation,
+        actor=change.actor,
+        kind=change.kind,
+        object_id=change.object_id,
+        name=change.name,
         at=at,
         event_id=event.event_id,
         event_path=where,

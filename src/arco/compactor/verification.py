@@ -1,10 +1,10 @@
-"""Verification: everything that is kept of a domain, held against everything that vouches for it.
+"""Verification: checks everything that is kept of a domain and reports the first discrepancy.
 
-From the head down, because each object is vouched for by a newer one: a manifest by the hash that its
-child names, a commit record and a file by the hash in the manifest, an event by the deed in the record. The
-head vouches for itself by its checksum; that it is the true one, only an anchor kept elsewhere can say.
-In Tier 2 no record names an event; there the watermark must advance by what the commits have folded.
-The first thing that is wrong is named. What is collected while we look is not wrong.
+It goes from the head down, because a newer object holds the hash of each older one: a manifest that of its
+parent, of its commit record and of its files, a commit record those of its events. The head has only its
+own checksum; an anchor that is kept outside the store shows that it is the right one. In event domains no
+record names an event; there the watermark must advance by the segments that the commits folded.
+Objects that are collected during a verification are not discrepancies.
 """
 
 from dataclasses import dataclass
@@ -55,23 +55,26 @@ async def verify(
     progress: Progress | None = None,
     sound: set[FileRef] | None = None,
 ) -> VerificationReport:
-    """Check what is kept of a domain, and with `everything` the files of its history too.
+    """Check the state of a domain, and with `everything` the files of its history too.
 
-    `expect` is the number of a manifest and its SHA-256, as an earlier report has told them. Of the files
-    in `sound`, which grows, the contents were found right before: their bytes alone are checked again. A
-    role that may not read the ledger checks no events. `Unavailable` is raised, and says nothing.
+    `expect` is the number of a manifest and its SHA-256 from an earlier report. `sound` is a cache of files
+    whose contents were checked before: only their bytes are checked again; it grows. A role that may not
+    read the ledger checks no events. `Unavailable` is raised: it is no result.
     """
-    known = set() if sound is None else sound
-    meter = ProgressCounter(progress)
     work = _Verification(
-        store, domain, everything=everything, expect=expect, sound=known, meter=meter
+        store,
+        domain,
+        everything=everything,
+        expect=expect,
+        sound=set() if sound is None else sound,
+        progress=ProgressCounter(progress),
     )
     while True:
         try:
             await work.run()
-        except Discrepancy as wrong:
-            if not await work.was_collected(wrong):
-                return work.report(wrong)
+        except Discrepancy as discrepancy:
+            if not await work.was_collected(discrepancy):
+                return work.report(discrepancy)
             if not work.is_measured:
                 continue
         return work.report(None)
@@ -79,7 +82,7 @@ async def verify(
 
 @dataclass(frozen=True)
 class _Step:
-    """One number on its way down, kept for the one below it."""
+    """A manifest and its record, kept to check the manifest below."""
 
     entry: Entry
     manifest: Manifest
@@ -87,7 +90,7 @@ class _Step:
 
 
 class _Verification:
-    """One verification on its way."""
+    """A verification in progress."""
 
     def __init__(
         self,
@@ -97,35 +100,34 @@ class _Verification:
         everything: bool,
         expect: Anchor | None,
         sound: set[FileRef],
-        meter: ProgressCounter,
+        progress: ProgressCounter,
     ) -> None:
         self._store = store
         self._tasks = store.runtime.tasks
         self._domain = domain
         self._everything = everything
         self._expect = expect
-        self._meter = meter
+        self._progress = progress
         self._chain = manifests_of(store, domain)
-        self._extent = ChainRange(0, -1)
+        self._range = ChainRange(0, -1)
         self._head_sha256 = ""
         self._checked = VerificationCounts()
-        self._files = StateFileCheck(store, domain, self._checked, sound, meter)
+        self._files = StateFileCheck(store, domain, self._checked, sound, progress)
         self._replay = EventReplay(store, self._checked)
         self._folded = FoldedSegmentCheck(store, self._checked)
         self._has_events = may(store.role, Verb.GET, f"ledger/{domain}/_")
         self.is_measured = False
 
     async def run(self) -> None:
-        """Check everything; `Wrong` at the first thing that is not right."""
-        self._extent = await measure_chain(self._chain)
+        """Check everything; raises the first `Discrepancy`."""
+        self._range = await measure_chain(self._chain)
         self.is_measured = True
-        head, floor = self._extent.head, self._extent.floor
-        self._check_reach()
-        self._meter.expect(head - floor + 1)
+        head, floor = self._range.head, self._range.floor
+        self._check_anchor_is_kept()
+        self._progress.expect(head - floor + 1)
         child: _Step | None = None
         while (last := head if child is None else child.entry.number - 1) >= floor:
-            # The head alone, because nobody vouches for it: it must be sound itself before it is
-            # taken as a witness against its parent.
+            # The head first and alone: it must be sound before its parent is checked against it.
             first = last if child is None else max(floor, last - _AT_ONCE + 1)
             steps = await self._read(first, last, child)
             for step in steps:
@@ -137,67 +139,69 @@ class _Verification:
             self._check_advance(child, None)
         await check_side_chains(self._store, self._domain, self._checked)
 
-    async def was_collected(self, wrong: Discrepancy) -> bool:
-        """Whether what looks wrong has been collected since we began."""
-        if wrong.number is None:
+    async def was_collected(self, discrepancy: Discrepancy) -> bool:
+        """Whether the object was collected since the verification started."""
+        if discrepancy.number is None:
             return False
         try:
             floor = await self._chain.floor()
         except Corrupt:
-            return False  # a floor that cannot be read excuses nothing
-        return self._extent.floor < floor and wrong.number < floor
+            return False  # an unreadable floor excuses nothing
+        return self._range.floor < floor and discrepancy.number < floor
 
-    def report(self, wrong: Discrepancy | None) -> VerificationReport:
-        """What was found."""
+    def report(self, discrepancy: Discrepancy | None) -> VerificationReport:
+        """The report, with a discrepancy if there is one."""
         return VerificationReport(
-            ok=wrong is None,
+            ok=discrepancy is None,
             domain=self._domain,
-            floor=self._extent.floor,
-            head=self._extent.head,
+            floor=self._range.floor,
+            head=self._range.head,
             head_sha256=self._head_sha256,
             checked=self._checked,
-            problem=None if wrong is None else wrong.problem,
+            problem=None if discrepancy is None else discrepancy.problem,
         )
 
-    def _check_reach(self) -> None:
-        """Whether the number that is expected is kept at all."""
+    def _check_anchor_is_kept(self) -> None:
+        """Whether the manifest of the anchor is kept."""
         if self._expect is None:
             return
         number, fault = self._expect[0], None
-        if number < self._extent.floor:
+        if number < self._range.floor:
             fault = "was collected, so it cannot be compared: keep a newer anchor"
-        elif number > self._extent.head:
-            fault = f"is missing: an anchor names it, and the chain ends at {self._extent.head}"
+        elif number > self._range.head:
+            fault = f"is missing: an anchor names it, and the chain ends at {self._range.head}"
         if fault is not None:
             raise Discrepancy(ProblemKind.ANCHOR, self._chain.key(max(number, 0)), fault)
 
     async def _read(self, first: int, last: int, child: _Step | None) -> list[_Step]:
-        """Numbers `last` down to `first`, each as its child names it, with their records."""
+        """The manifests `last` down to `first` and their records, each checked against its child."""
         numbers = range(last, first - 1, -1)
         links = await self._tasks.gather(
             *(read_entry(self._chain, number, ProblemKind.MANIFEST) for number in numbers)
         )
-        above = None if child is None else child.entry
+        child_entry = None if child is None else child.entry
         read: list[tuple[Entry, Manifest]] = []
         for number, entry in zip(numbers, links, strict=True):
             if entry is None:
-                raise self._wrong(number, "is missing")
-            self._check_link(entry, above)
+                raise self._discrepancy(number, "is missing")
+            self._check_link(entry, child_entry)
             read.append((entry, self._manifest(entry)))
-            above = entry
+            child_entry = entry
         records = await self._tasks.gather(*(self._record(*each) for each in read))
         return [_Step(*each, record) for each, record in zip(read, records, strict=True)]
 
     def _check_link(self, entry: Entry, child: Entry | None) -> None:
         number = entry.number
         if child is not None and child.link.parent_sha256 != entry.sha256():
-            raise self._wrong(number, f"does not have the bytes that number {number + 1} names")
+            raise self._discrepancy(
+                number, f"does not have the bytes that number {number + 1} names"
+            )
         if (entry.link.parent_sha256 is None) != (number == 0):
-            raise self._wrong(number, "names no parent" if number else "names a parent")
+            raise self._discrepancy(number, "names no parent" if number else "names a parent")
         if entry.link.tombstone:
-            raise self._wrong(number, "is a tombstone")
+            raise self._discrepancy(number, "is a tombstone")
         if child is not None and child.link.created_at <= entry.link.created_at:
-            raise self._wrong(number + 1, "is not younger than its parent")
+            raise self._discrepancy(number + 1, "is not younger than its parent")
         if self._expect is not None and self._expect[0] == number:
             expected = self._expect[1].lower()
             if entry.sha256() != expected:
@@ -208,9 +212,9 @@ class _Verification:
         try:
             manifest = read_manifest(entry)
         except Corrupt as problem:
-            raise self._wrong(entry.number, str(problem)) from problem
+            raise self._discrepancy(entry.number, str(problem)) from problem
         check_manifest(self._domain, entry.number, self._chain.key(entry.number), manifest)
-        if entry.number == self._extent.head:
+        if entry.number == self._range.head:
             self._head_sha256 = entry.sha256()
         self._checked.manifests += 1
         self._checked.bytes += len(entry.raw)
@@ -227,7 +231,7 @@ class _Verification:
         return record
 
     async def _check(self, step: _Step, child: _Step | None) -> None:
-        """What a number names, and what its child says about it."""
+        """Check a manifest against its child, and the files that it names."""
         if child is not None:
             number, path = child.entry.number, child.manifest.commit.path
             check_succession(child.manifest, step.manifest, number, self._chain.key(number))
@@ -252,14 +256,14 @@ class _Verification:
                 check_published_rows(step.record, rows, published)
         if self._has_events and step.record.streams:
             await self._check_folded(step)
-        self._meter.step()
+        self._progress.step()
 
     async def _check_folded(self, step: _Step) -> None:
         mark = step.manifest.watermark
         await self._folded.check_seals(step.record, mark)
-        # What the oldest of all has folded may be collected; only what came after it must be there.
-        if self._everything and step.entry.number > self._extent.floor:
+        # Segments of the oldest manifest may be collected; those of later ones must be kept.
+        if self._everything and step.entry.number > self._range.floor:
             await self._folded.check_segments(step.record, mark)
 
-    def _wrong(self, number: int, fault: str) -> Discrepancy:
+    def _discrepancy(self, number: int, fault: str) -> Discrepancy:
         return Discrepancy(ProblemKind.MANIFEST, self._chain.key(number), fault, number=number)

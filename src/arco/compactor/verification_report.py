@@ -1,4 +1,4 @@
-"""What a verification has found: how much it has looked at, and the first thing that is wrong."""
+"""The report of a verification: how much was checked, and the first problem."""
 
 from enum import StrEnum
 
@@ -16,12 +16,12 @@ class ProblemKind(StrEnum):
     INDEX = "index"
     FILE = "file"
     EVENT = "event"
-    LINK = "link"  # of a chain beside the manifests: leases, streams, idempotency keys
-    ANCHOR = "anchor"  # the chain is not the one that an anchor was taken of
+    LINK = "link"  # an entry of another chain: leases, slots, idempotency keys, pointers
+    ANCHOR = "anchor"  # the chain is not the one from which the anchor was taken
 
 
 class VerificationProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """The object that is wrong, by its path in the workspace, and what is wrong with it."""
+    """The path of the wrong object in the workspace, and what is wrong with it."""
 
     kind: ProblemKind
     path: str
@@ -29,7 +29,7 @@ class VerificationProblem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VerificationCounts(msgspec.Struct, kw_only=True):
-    """How much was looked at."""
+    """How much was checked."""
 
     manifests: int = 0
     commits: int = 0
@@ -37,8 +37,8 @@ class VerificationCounts(msgspec.Struct, kw_only=True):
     rows: int = 0
     bytes: int = 0
     events: int = 0
-    links: int = 0  # of the chains beside the manifests
-    collected: int = 0  # events whose segment had gone before their commit was published
+    links: int = 0  # entries of other chains
+    collected: int = 0  # events whose segment was collected before their commit was published
 
 
 class VerificationReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,16 +47,16 @@ class VerificationReport(msgspec.Struct, frozen=True, kw_only=True):
     ok: bool
     domain: str
     floor: int
-    head: int  # -1 if nothing was published yet
-    head_sha256: str  # an anchor to keep elsewhere, together with the number
+    head: int  # -1 if nothing is published yet
+    head_sha256: str  # with the number, an anchor to keep outside the store
     checked: VerificationCounts
     problem: VerificationProblem | None = None
 
 
 class Discrepancy(Exception):
-    """Something is wrong with an object; `number` is that of the manifest that leads to it, if one does.
+    """An object is not what it must be; `number` is the manifest that names it, if one does.
 
-    It ends in a report, and never leaves a verification.
+    Verification turns it into a report and never raises it to its caller.
     """
 
     def __init__(
@@ -68,5 +68,5 @@ class Discrepancy(Exception):
 
 
 def to_discrepancy(kind: ProblemKind, path: str, problem: Corrupt, number: int) -> Discrepancy:
-    """A problem that was met on reading an object, as one with that object."""
+    """The discrepancy for an object that could not be read."""
     return Discrepancy(kind, path, str(problem).removeprefix(f"{path} "), number=number)

@@ -119,7 +119,7 @@ async def open_server(
     address, log, metrics = context.address, context.log, context.metrics
     failed, retention_ms = failure_reporter(log, metrics), settings.retention.ms()
     compactor = CatalogCompactor(
-        stores[Role.COMPACTOR], retention=settings.retention.span(), tell=failed
+        stores[Role.COMPACTOR], retention=settings.retention.span(), on_failure=failed
     )
     rules = make_rules(address, settings.retention.span(), settings.locations)
     workspace = open_workspace(stores[Role.API], compactor, rules, notify=notify)

@@ -80,7 +80,7 @@ async def open_compaction(
             engine,
             domains=domains,
             retention=settings.rows.spans(),
-            tell=failed,
+            on_failure=failed,
             report=report,
             pace=settings.interval.pace(),
             policy=_merge_policy(),

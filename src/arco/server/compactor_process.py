@@ -49,7 +49,7 @@ async def serve_compactor(
     async with log_slow_startup(runtime, log):
         store = await open_store(backend, runtime, role=Role.COMPACTOR, scope=scope)
         compactor = CatalogCompactor(
-            store, retention=retention.span(), tell=failure_reporter(log, metrics)
+            store, retention=retention.span(), on_failure=failure_reporter(log, metrics)
         )
         if collect_every_ms is not None:
             own_store = await open_store(backend, runtime, role=Role.JANITOR, scope=scope)

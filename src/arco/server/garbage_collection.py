@@ -49,9 +49,9 @@ def make_janitor(
         compactor,
         retention_ms=retention_ms,
         every_ms=every_ms,
-        tell=failure_reporter(log, metrics),
-        found=inspection_reporter(log, metrics),
-        others=(
+        on_failure=failure_reporter(log, metrics),
+        on_inspection=inspection_reporter(log, metrics),
+        other_collections=(
             partial(iceberg_tables.collect, tell=report_table),
             partial(parquet_tables.collect, tell=report_table),
             collect_runs,
