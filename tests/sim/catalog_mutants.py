@@ -118,7 +118,7 @@ SLEEP_MUTANTS = (
     Mutant(
         name="orphans without a mark",
         rule="P27",
-        target="arco.compactor.garbage_collection:_Work.collect_files",
+        target="arco.compactor.garbage_collection:_Collection.collect_files",
         old="if not dry_run:\n            await compactor.mark_orphans(wanted, self._domain)",
         new="dry_run = True\n        if False:\n            pass",
     ),

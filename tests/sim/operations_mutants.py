@@ -30,7 +30,7 @@ OPERATIONS_MUTANTS = (
     Mutant(
         name="segments collected by the head",
         rule="P20",
-        target="arco.compactor.garbage_collection:_Work.collect_folded_segments",
+        target="arco.compactor.garbage_collection:_Collection.collect_folded_segments",
         old="spent = self.kept.oldest",
         new="spent = self.kept.newest",
     ),
@@ -99,7 +99,7 @@ POINT_MUTANTS = {
     Mutant(
         name="orphans deleted without a mark",
         rule="P27",
-        target="arco.compactor.garbage_collection:_Work.collect_files",
+        target="arco.compactor.garbage_collection:_Collection.collect_files",
         old="await compactor.mark_orphans(wanted, self._domain)",
         new="self.kept.mark = wanted",
     ): ("cycle", "sleep beside a janitor"),

@@ -42,8 +42,8 @@ async def read_entry(chain: Chain, number: int, kind: ProblemKind) -> Entry | No
     try:
         return await chain.find(number)
     except Corrupt as problem:
-        led_by = number if kind is ProblemKind.MANIFEST else None
-        raise Discrepancy(kind, chain.key(number), str(problem), number=led_by) from problem
+        manifest = number if kind is ProblemKind.MANIFEST else None
+        raise Discrepancy(kind, chain.key(number), str(problem), number=manifest) from problem
 
 
 async def measure_chain(chain: Chain, kind: ProblemKind = ProblemKind.MANIFEST) -> ChainRange:
@@ -132,8 +132,8 @@ async def _probed_head(chain: Chain, floor: int, hint: Hint | None, kind: Proble
 
 
 def _missing_entry(chain: Chain, number: int, why: str, kind: ProblemKind) -> Discrepancy:
-    led_by = number if kind is ProblemKind.MANIFEST else None
-    return Discrepancy(kind, chain.key(number), f"is missing: {why}", number=led_by)
+    manifest = number if kind is ProblemKind.MANIFEST else None
+    return Discrepancy(kind, chain.key(number), f"is missing: {why}", number=manifest)
 
 
 def _number(chain: Chain, key: str) -> int | None:

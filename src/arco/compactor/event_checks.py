@@ -1,7 +1,10 @@
-"""The events of a commit, held against its deeds and against the rows that it has published.
+"""Checks of the events of a commit in the ledger.
 
-A commit names each event by its segment, line and id. What the events say, folded once more, must be the
-rows of the files that the commit has added: published state is what was decided, and nothing else.
+A commit of the catalog domain names each event by segment, line and id. The events, folded again, must give
+the rows of the files that the commit added. A commit of an event domain names no single event, and a later
+version may fold a line that an earlier one put into quarantine: there segments are counted, not replayed.
+Those folded since the oldest kept manifest must be kept, as a rebuild needs them (P20), and a seal is never
+collected (P16).
 """
 
 from collections.abc import Mapping
@@ -37,31 +40,31 @@ _SHORTEST = timedelta(milliseconds=SHORTEST_RETENTION_MS)
 
 
 class EventReplay:
-    """Reads the events of one commit after the other."""
+    """Reads the events of commits, and compares them with the operations in the commit records."""
 
     def __init__(self, store: Store, checked: VerificationCounts) -> None:
         self._store = store
         self._checked = checked
 
     async def rows(self, record: Commit, published_at: datetime) -> Rows | None:
-        """The rows that the events of a commit have decided; None if some were collected."""
+        """The rows that the events of a commit decided; None if some events were collected."""
         segments = {
             path: await self._segment(path, record, published_at) for path in record.event_paths
         }
         rows: Rows = {}
-        is_whole = True
+        is_complete = True
         for deed in record.deeds:
             segment = segments[deed.event_path]
             if segment is None:
                 self._checked.collected += 1
-                is_whole = False
+                is_complete = False
                 continue
-            said, its_rows = _read_operation(segment, deed, record.number)
-            _check_deed(said, deed, record.number)
+            change, event_rows = _read_operation(segment, deed, record.number)
+            _check_operation(change, deed, record.number)
             self._checked.events += 1
-            for table, more in its_rows.items():
+            for table, more in event_rows.items():
                 rows.setdefault(table, []).extend(more)
-        return rows if is_whole else None
+        return rows if is_complete else None
 
     async def _segment(self, path: str, record: Commit, published_at: datetime) -> Segment | None:
         place = parse_segment_key(path)
@@ -69,8 +72,8 @@ class EventReplay:
             raise _event_discrepancy(path, f"is no segment of {record.domain}", record.number)
         raw = await self._store.find(path, size_bytes=LARGEST_BYTES)
         if raw is None:
-            # A segment that a kept commit names is not collected. It can only have gone before the
-            # commit was there: its process slept for longer than any segment is sure to be kept.
+            # A segment that a kept commit names is not collected. It can only have been collected before
+            # the commit, by a process that was suspended for longer than segments are kept.
             first = min(deed.at for deed in record.deeds if deed.event_path == path)
             if published_at - first >= _SHORTEST:
                 return None
@@ -84,8 +87,8 @@ class EventReplay:
 
 def _read_operation(segment: Segment, deed: Deed, number: int) -> tuple[CatalogChanged, Rows]:
     event = _event(segment, deed, number)
-    found = (event.event_id, event.idempotency_key, event.occurred_at)
-    if found != (deed.event_id, deed.request_id, deed.at):
+    stored = (event.event_id, event.idempotency_key, event.occurred_at)
+    if stored != (deed.event_id, deed.request_id, deed.at):
         raise _event_discrepancy(deed.event_path, f"has another event in line {deed.line}", number)
     try:
         return read_event(event)
@@ -108,33 +111,35 @@ def _event(segment: Segment, deed: Deed, number: int) -> Envelope:
         raise _event_discrepancy(deed.event_path, fault, number) from problem
 
 
-def _check_deed(said: CatalogChanged, deed: Deed, number: int) -> None:
-    told = (said.request_id, said.operation, said.actor, said.kind, said.object_id, said.name)
-    done = (deed.request_id, deed.operation, deed.actor, deed.kind, deed.object_id, deed.name)
-    if told != done:
-        fault = f"does not say in line {deed.line} what its commit record says"
+def _check_operation(change: CatalogChanged, deed: Deed, number: int) -> None:
+    in_event = (
+        *(change.request_id, change.operation, change.actor),
+        *(change.kind, change.object_id, change.name),
+    )
+    in_record = (deed.request_id, deed.operation, deed.actor, deed.kind, deed.object_id, deed.name)
+    if in_event != in_record:
+        fault = f"has in line {deed.line} another operation than its commit record"
         raise _event_discrepancy(deed.event_path, fault, number)
 
 
 def check_published_rows(record: Commit, rows: Rows, published: Mapping[str, pa.Table]) -> None:
-    """`Wrong` if the rows of the files that a commit has added are not those of its events."""
+    """`Discrepancy` if the files that a commit added do not have the rows of its events."""
     number = record.number
     first = record.event_paths[0]
     if set(rows) != set(published):
-        odd = min(set(rows) ^ set(published))
-        raise _event_discrepancy(
-            first, f"and what its commit has published differ in table {odd}", number
-        )
+        differing = min(set(rows) ^ set(published))
+        fault = f"has other tables than its commit published: they differ in {differing}"
+        raise _event_discrepancy(first, fault, number)
     for name, decided in rows.items():
-        table, found = TIER1[name], published[name]
+        table, published_rows = TIER1[name], published[name]
         stamped = [
             to_columns(row) | {COMMIT: number, POSITION: position}
             for position, row in enumerate(decided)
         ]
-        again = fold(table, pa.Table.from_pylist(stamped, schema=table.schema))
-        # Only the columns that the file has: it may be older than the newest of them.
-        if not again.select(found.column_names).equals(found):
-            fault = f"has other rows of {name} than its commit has published"
+        refolded = fold(table, pa.Table.from_pylist(stamped, schema=table.schema))
+        # Only the columns that the file has: it may be older than the newest columns.
+        if not refolded.select(published_rows.column_names).equals(published_rows):
+            fault = f"has other rows of {name} than its commit published"
             raise _event_discrepancy(first, fault, number)
 
 
@@ -148,24 +153,24 @@ Place = tuple[str, int]
 
 
 class FoldedSegmentCheck:
-    """Checks one commit after the other."""
+    """Checks the segments that commits of an event domain folded."""
 
     def __init__(self, store: Store, checked: VerificationCounts) -> None:
         self._store = store
         self._checked = checked
 
     async def check_seals(self, record: Commit, mark: Watermark) -> None:
-        """`Wrong` if a stream has left the watermark without its seal."""
+        """`Discrepancy` if a stream left the watermark without its seal."""
         for place in closed_streams(record, mark).items():
             segment = (await self._find(place, record))[0]
             if segment is None or not segment.seal:
                 fault = "is missing" if segment is None else "is no seal"
                 raise _segment_discrepancy(
-                    place, f"{fault}, and a commit has closed its stream", record
+                    place, f"{fault}, and a commit closed its stream", record
                 )
 
     async def check_segments(self, record: Commit, mark: Watermark) -> None:
-        """`Wrong` if segments are missing, or have other sizes than were counted."""
+        """`Discrepancy` if segments are missing, or have other sizes than the record counts."""
         seals = set(closed_streams(record, mark).items())
         places = [
             (stream, seq)
@@ -176,21 +181,21 @@ class FoldedSegmentCheck:
         events = size_bytes = 0
         for at in range(0, len(places), _AT_ONCE):
             wave = places[at : at + _AT_ONCE]
-            found = await self._store.runtime.tasks.gather(
+            segments = await self._store.runtime.tasks.gather(
                 *(self._find(place, record) for place in wave)
             )
-            for place, (segment, size) in zip(wave, found, strict=True):
+            for place, (segment, size) in zip(wave, segments, strict=True):
                 if segment is None or segment.seal:
-                    fault = "is missing, and the state cannot be made anew without it"
-                    # If the floor has come up to this commit, it was rightly collected.
-                    raise _segment_discrepancy(place, fault, record, led_by=record.number - 1)
+                    fault = "is missing, and the state cannot be rebuilt without it"
+                    # If the floor has reached this commit meanwhile, collecting it was right.
+                    raise _segment_discrepancy(place, fault, record, manifest=record.number - 1)
                 events += segment.events
                 size_bytes += size
         counts = record.counts or Counts()
         if (counts.events, counts.bytes) != (events, size_bytes):
-            told = f"{counts.events} events in {counts.bytes} bytes were folded"
-            fault = f"and its likes have {events} events in {size_bytes} bytes, but {told}"
-            raise _segment_discrepancy(places[0], fault, record, led_by=record.number - 1)
+            counted = f"the commit record counts {counts.events} events in {counts.bytes} bytes"
+            fault = f"and the others have {events} events in {size_bytes} bytes, and {counted}"
+            raise _segment_discrepancy(places[0], fault, record, manifest=record.number - 1)
         self._checked.events += events
         self._checked.bytes += size_bytes
 
@@ -205,7 +210,7 @@ class FoldedSegmentCheck:
 
 
 def _segment_discrepancy(
-    place: Place, fault: str, record: Commit, *, led_by: int | None = None
+    place: Place, fault: str, record: Commit, *, manifest: int | None = None
 ) -> Discrepancy:
-    number = record.number if led_by is None else led_by
+    number = record.number if manifest is None else manifest
     return Discrepancy(ProblemKind.EVENT, segment_key(record.domain, *place), fault, number=number)

@@ -1,12 +1,14 @@
-"""Garbage collection: what nobody can need any more goes, with the janitor's role.
+"""Garbage collection: deletes what no reader or writer can need any more, with the janitor's role.
 
-In this order, so that a crash anywhere leaves nothing but more garbage: the compactor forgets and merges;
-old manifests go, the floor first (P6, P9); then what no kept manifest names, the mark first (P27); then
-idempotency keys (P14), spent parts of the ledger (P16) and old leases. Everything is found by listing, so
-the next run finds what a crash has left. Two janitors at once delete the same things.
+The order makes a crash leave only more garbage: the compactor merges and removes expired rows; old
+manifests go, after the floor is raised (P6, P9); then files that no kept manifest names, after the orphan
+mark (P27); then idempotency keys (P14), spent segments (P16) and old leases. All of it is found by listing,
+so the next run finds what a crash left. Two collections at once delete the same objects.
 
-In Tier 2 the watermark says what is spent: that of the oldest kept manifest, so that the state can be made
-anew from it and the segments that were folded since (P20).
+In event domains a segment is spent once the oldest kept manifest has folded it, so that the state can be
+rebuilt from that manifest and the later segments (P20). In the catalog domain an event counts only if a
+commit names it: a segment is spent when it is older than the retention and no kept commit names it. The
+highest segment of a stream stays: it is its seal, or the one before the seal to come (P16).
 """
 
 from collections.abc import AsyncIterator, Iterable
@@ -36,7 +38,7 @@ _ROOTS = ("snapshots", "state", "quarantine")
 
 
 class GcReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a collection has deleted, or in a dry run would delete."""
+    """What a collection deleted, or would delete in a dry run."""
 
     domain: str
     dry_run: bool
@@ -44,16 +46,16 @@ class GcReport(msgspec.Struct, frozen=True, kw_only=True):
     manifests: ObjectCount
     commits: ObjectCount
     files: ObjectCount
-    keys: ObjectCount  # claims and outcomes of idempotency keys
+    keys: ObjectCount  # of idempotency: claims and outcomes
     segments: ObjectCount
     slots: ObjectCount
     leases: ObjectCount  # epochs, and the notes beside them
-    seals: int  # streams that were ended
-    mark: str | None = None  # below which unnamed files were deleted
-    left: ObjectCount  # files that nobody names and that stay, as there is no compactor to publish a mark
+    seals: int  # streams that were sealed
+    mark: str | None = None  # the orphan mark: unnamed files below it were deleted
+    left: ObjectCount  # unnamed files that stay, as there is no compactor to publish a mark
 
     def total(self) -> ObjectCount:
-        """All that went."""
+        """The sum of all that was deleted."""
         return add_object_counts(
             (
                 *(self.manifests, self.commits, self.files, self.keys),
@@ -71,13 +73,13 @@ async def collect_garbage(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> GcReport:
-    """Delete what is older than the retention and what nobody names; `store` has the janitor's role.
+    """Collect the garbage of one domain; `store` has the janitor's role.
 
-    Without a compactor no mark can be published: files that nobody names stay, but for those below a mark
-    of an earlier collection. A dry run deletes and publishes nothing.
+    Without a compactor no orphan mark can be published: unnamed files stay, except those below the mark of
+    an earlier collection. A dry run deletes and publishes nothing.
     """
-    sweep = CollectingStore(store, ProgressCounter(progress), rehearsed=dry_run)
-    work = _Work(sweep, domain, retention_ms)
+    counting = CollectingStore(store, ProgressCounter(progress), dry_run=dry_run)
+    work = _Collection(counting, domain, retention_ms)
     last = (await work.chain.head()).number
     if compactor is not None and not dry_run and domain == DOMAIN:
         await compactor.merge()
@@ -86,7 +88,7 @@ async def collect_garbage(
     await work.collect_files(compactor, dry_run=dry_run)
     await work.collect_records(last)
     if domain == DOMAIN:
-        await collect_keys(sweep)
+        await collect_keys(counting)
         await work.collect_unnamed_segments()
     else:
         await work.collect_folded_segments()
@@ -94,21 +96,21 @@ async def collect_garbage(
     return work.result(dry_run=dry_run)
 
 
-class _Work:
-    """One collection on its way."""
+class _Collection:
+    """A collection in progress."""
 
-    def __init__(self, sweep: CollectingStore, domain: str, retention_ms: int) -> None:
-        self._sweep = sweep
+    def __init__(self, store: CollectingStore, domain: str, retention_ms: int) -> None:
+        self._store = store
         self._domain = domain
         self._retention_ms = retention_ms
-        self.chain = manifests_of(sweep, domain)
+        self.chain = manifests_of(store, domain)
         self.kept = KeptManifests()
         self._mark = ""
         self._left = ObjectCount()
 
     async def collect_files(self, compactor: CompactorPort | None, *, dry_run: bool) -> None:
-        """Delete files that no kept manifest names, once a mark says that none will."""
-        wanted = orphan_mark_at(await store_now_ms(self._sweep))
+        """Delete files that no kept manifest names, once a mark ensures that none will."""
+        wanted = orphan_mark_at(await store_now_ms(self._store))
         unnamed = [meta async for meta in self._unnamed()]
         self._mark = self.kept.mark
         due = [meta for meta in unnamed if self._mark <= (attempt_in_path(meta.key) or "") < wanted]
@@ -118,76 +120,76 @@ class _Work:
         elif due:
             if not dry_run:
                 await compactor.mark_orphans(wanted, self._domain)
-                # Whoever has published between our two looks may have named some of them.
+                # Manifests that were published since the first read may name some of the files.
                 await self.kept.read_on(self.chain)
             self._mark = wanted if dry_run else self.kept.mark
         for meta in unnamed:
             if _is_below(meta, self._mark) and meta.key not in self.kept.files:
-                await self._sweep.delete(meta.key)
+                await self._store.delete(meta.key)
 
     async def collect_records(self, last: int) -> None:
         """Delete commit records that no kept manifest names, and that none can name any more.
 
-        Those above `last`, the head that we found, wait until the next time: what our own merge and mark
-        have overtaken is nothing that a dry run could know of.
+        Records above `last`, the head at the start, are left for the next collection: the merge and the
+        mark of this one changed them, which a dry run could not predict.
         """
-        async for meta in self._sweep.list(f"commits/{self._domain}/"):
+        async for meta in self._store.list(f"commits/{self._domain}/"):
             if not self.kept.may_name(meta.key, last):
-                await self._sweep.delete(meta.key)
+                await self._store.delete(meta.key)
 
     async def collect_unnamed_segments(self) -> None:
-        """Tier 1: delete old segments that no kept commit names, and end streams that were left."""
-        before_ms = await store_now_ms(self._sweep) - self._retention_ms
-        streams = await list_streams(self._sweep, self._domain)
+        """Catalog domain: delete old segments that no kept commit names, and seal abandoned streams."""
+        before_ms = await store_now_ms(self._store) - self._retention_ms
+        streams = await list_streams(self._store, self._domain)
         await seal_and_collect_streams(
-            self._sweep, self._domain, streams, retention_ms=self._retention_ms
+            self._store, self._domain, streams, retention_ms=self._retention_ms
         )
-        for seal in self._sweep.made:
-            add_segment(streams, seal)  # so what it was created behind is not the highest any more
+        for seal in self._store.created:
+            add_segment(streams, seal)  # so the segment before it is not the highest any more
         if not has_old_segments(streams, before_ms):
             return
-        # Whoever commits from now on has appended after the moment that makes a segment old, or long
-        # before it: then its events travelled with the call, and nothing but their copy is gone.
+        # A commit from now on names young segments, or it comes from a process that was suspended for long:
+        # its events travel with the call, so only a copy of them is deleted.
         await self.kept.read_on(self.chain)
         named = await self.kept.segments(self.chain)
         for meta in find_spent_segments(streams, before_ms=before_ms, named=named):
-            await self._sweep.delete(meta.key)
+            await self._store.delete(meta.key)
 
     async def collect_folded_segments(self) -> None:
-        """Tier 2: end streams that were left, and delete what the oldest kept manifest has folded."""
+        """Event domain: seal abandoned streams, and delete what the oldest kept manifest has folded."""
         await self.kept.read_on(self.chain)
-        slots = slots_of(self._sweep, self._domain)
+        slots = slots_of(self._store, self._domain)
         await seal_expired(slots, self._domain, self.kept.newest)
         spent = self.kept.oldest
         await collect_segments(slots, self._domain, spent, retention_ms=self._retention_ms)
         await collect_slots(slots, spent, retention_ms=self._retention_ms)
 
     async def collect_leases(self) -> None:
-        """Delete old epochs, and the notes beside those that are gone."""
-        await collect_epochs(self._sweep, self._domain, retention_ms=self._retention_ms)
+        """Delete old epochs, and the notes of deleted ones."""
+        await collect_epochs(self._store, self._domain, retention_ms=self._retention_ms)
 
     def result(self, *, dry_run: bool) -> GcReport:
-        """What was done."""
-        gone = self._sweep.gone
+        """The report."""
+        deleted = self._store.deleted
         return GcReport(
             domain=self._domain,
             dry_run=dry_run,
             floor=self.kept.floor,
-            manifests=gone.get("manifests", ObjectCount()),
-            commits=gone.get("commits", ObjectCount()),
-            files=add_object_counts(gone.get(root, ObjectCount()) for root in _ROOTS),
-            keys=gone.get("_catalog", ObjectCount()),
-            segments=gone.get("ledger", ObjectCount()),
-            slots=gone.get("sequence", ObjectCount()),
-            leases=gone.get("locks", ObjectCount()),
-            seals=sum(made.key.startswith("ledger/") for made in self._sweep.made),
+            manifests=deleted.get("manifests", ObjectCount()),
+            commits=deleted.get("commits", ObjectCount()),
+            files=add_object_counts(deleted.get(root, ObjectCount()) for root in _ROOTS),
+            keys=deleted.get("_catalog", ObjectCount()),
+            segments=deleted.get("ledger", ObjectCount()),
+            slots=deleted.get("sequence", ObjectCount()),
+            leases=deleted.get("locks", ObjectCount()),
+            seals=sum(each.key.startswith("ledger/") for each in self._store.created),
             mark=self._mark or None,
             left=self._left,
         )
 
     async def _unnamed(self) -> AsyncIterator[Meta]:
         for folder in folders_of(self._domain):
-            async for meta in self._sweep.list(folder):
+            async for meta in self._store.list(folder):
                 if attempt_in_path(meta.key) is not None and meta.key not in self.kept.files:
                     yield meta
 
@@ -201,7 +203,7 @@ Streams = dict[str, dict[int, Meta]]
 
 
 async def list_streams(store: Store, domain: str) -> Streams:
-    """Every stream with its segments; what strangers have put there is left out."""
+    """Every stream with its segments; other objects are ignored."""
     streams: Streams = {}
     async for meta in store.list(f"ledger/{domain}/"):
         add_segment(streams, meta)
@@ -209,7 +211,7 @@ async def list_streams(store: Store, domain: str) -> Streams:
 
 
 def add_segment(streams: Streams, meta: Meta) -> None:
-    """Take a segment in, if it is one."""
+    """Add an object, if it is a segment."""
     place = parse_segment_key(meta.key)
     if place is not None:
         _, stream, seq = place
@@ -217,7 +219,7 @@ def add_segment(streams: Streams, meta: Meta) -> None:
 
 
 def find_spent_segments(streams: Streams, *, before_ms: int, named: Iterable[str]) -> list[Meta]:
-    """The segments that may go."""
+    """The segments that may be deleted."""
     kept = set(named)
     return [
         meta
@@ -228,17 +230,17 @@ def find_spent_segments(streams: Streams, *, before_ms: int, named: Iterable[str
 
 
 def has_old_segments(streams: Streams, before_ms: int) -> bool:
-    """Whether any segment may have to go: only then is it worth while to read who names them."""
+    """Whether any segment may be deleted: only then is it worth reading which commits name them."""
     return bool(find_spent_segments(streams, before_ms=before_ms, named=()))
 
 
 async def seal_and_collect_streams(
     store: Store, domain: str, streams: Streams, *, retention_ms: int
 ) -> None:
-    """Seal the streams that are past their end, and collect the slots of those that are sealed.
+    """Seal expired streams, and collect the slots of sealed ones.
 
-    `streams` was listed before this call: a stream is registered before its first segment, so none of them
-    is unknown here.
+    `streams` was listed before this call: a stream is registered before its first segment, so all of them
+    have slots.
     """
     slots = slots_of(store, domain)
     registered = await kept_slots(slots)
@@ -249,7 +251,7 @@ async def seal_and_collect_streams(
 
 
 async def seal_expired_streams(store: Store, domain: str, streams: Streams) -> None:
-    """Seal the streams that are past their end; `streams` was listed before this call."""
+    """Seal expired streams; `streams` was listed before this call."""
     slots = slots_of(store, domain)
     await _seal(slots, domain, await kept_slots(slots), streams)
 
@@ -257,7 +259,7 @@ async def seal_expired_streams(store: Store, domain: str, streams: Streams) -> N
 async def _seal(
     slots: Chain, domain: str, registered: dict[int, Slot], streams: Streams
 ) -> set[str]:
-    # The last segment is looked for from the highest that was listed: those below it may be gone.
+    # The search for the last segment starts at the highest listed one: those below may be deleted.
     highest = {
         slot.stream: max(streams[slot.stream]) - 1
         for slot in registered.values()

@@ -1,7 +1,15 @@
-"""What an inspection has found in one domain: figures, what was repaired, and what is still wrong."""
+"""Inspection of a domain: compares listings with slots, watermarks and manifests (law 6).
+
+Everything else in Arco uses known keys, so it would not notice lost objects. An inspection finds lost
+segments, streams that are not folded, missing or unnamed files, and stale hints. It repairs what is safe:
+it seals abandoned streams and rewrites hints that are far behind. The rest is reported with a next step.
+
+Objects change during an inspection. So it lists objects before it reads what names them, looks up missing
+ones by key, and starts again if something was collected meanwhile.
+"""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
@@ -33,8 +41,8 @@ class InspectionProblemKind(StrEnum):
     """What kind of thing is wrong."""
 
     CHAIN = "chain"  # a number of manifests, slots or floors
-    SEGMENT = "segment"  # of the ledger: lost
-    STREAM = "stream"  # that nobody folds
+    SEGMENT = "segment"  # lost
+    STREAM = "stream"  # not folded
     SEAL = "seal"
     WATERMARK = "watermark"
     FILE = "file"
@@ -42,7 +50,7 @@ class InspectionProblemKind(StrEnum):
 
 
 class InspectionProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that is not repaired by itself, by its path in the workspace."""
+    """A problem that an operator must solve, with the path of the object in the workspace."""
 
     kind: InspectionProblemKind
     path: str
@@ -51,34 +59,33 @@ class InspectionProblem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Inspection(msgspec.Struct, frozen=True, kw_only=True):
-    """One domain, as far as it could be looked at."""
+    """The report of an inspection of one domain."""
 
     domain: str
-    head: int  # -1 if nothing was published yet
-    streams: int = 0  # that are open
-    segments: int = 0  # that are there
+    head: int  # -1 if nothing is published yet
+    streams: int = 0  # open ones
+    segments: int = 0  # all that exist
     waiting: int = 0  # segments with events that are not published yet
     waiting_bytes: int = 0
-    lag_ms: int | None = None  # how long the oldest of them has waited
+    lag_ms: int | None = None  # age of the oldest waiting segment
     files: int = 0  # that kept manifests name
-    orphans: ObjectCount = msgspec.field(
-        default_factory=ObjectCount
-    )  # files that nobody names: for the collection
-    sealed: tuple[str, ...] = ()  # streams that were ended
-    hints: tuple[str, ...] = ()  # that were written anew
+    # Files that no manifest names, for garbage collection.
+    orphans: ObjectCount = msgspec.field(default_factory=ObjectCount)
+    sealed: tuple[str, ...] = ()  # streams that were sealed
+    hints: tuple[str, ...] = ()  # paths of rewritten hints
     troubles: tuple[InspectionProblem, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether nobody has to do anything."""
+        """Whether there is no problem left."""
         return not self.troubles
 
 
-PATIENCE_MS = 15 * 60_000  # events are published within seconds; after this somebody should look
+PATIENCE_MS = 15 * 60_000  # events are published within seconds; a longer lag is a problem
 
-_FAR = 64  # numbers behind the head: a hint is written every 8 numbers, so it was lost or is stuck
+_STALE_HINT = 64  # numbers behind the head; a hint is written every 8 numbers
 _AT_ONCE = 16
-_MOST = 20  # troubles of a kind that are told one by one
+_MAX_PROBLEMS = 20  # of a kind that are reported one by one
 _ROUNDS = 3
 
 _RESTORE = "Stop writing to this store, and restore that object from a backup."
@@ -92,36 +99,38 @@ async def inspect_domain(
     patience_ms: int = PATIENCE_MS,
     progress: Progress | None = None,
 ) -> Inspection:
-    """Look at all of a domain that can be listed; `store` has the janitor's role."""
+    """Inspect a domain; `store` has the janitor's role. Without `repair` nothing is written."""
     for _ in range(_ROUNDS):
-        work = _Look(store, domain, ProgressCounter(progress), repair=repair)
-        found = await work.run(patience_ms)
-        if found.ok or not await work.has_moved():
+        work = _Inspector(store, domain, ProgressCounter(progress), repair=repair)
+        inspection = await work.run(patience_ms)
+        if inspection.ok or not await work.has_collected():
             break
-    return found
+    return inspection
 
 
-class _Look:
-    """One inspection on its way."""
+class _Inspector:
+    """An inspection in progress."""
 
-    def __init__(self, store: Store, domain: str, meter: ProgressCounter, *, repair: bool) -> None:
-        # Counts what is sealed; without repairs, nothing but looks sealed.
-        self._sweep = CollectingStore(store, ProgressCounter(None), rehearsed=not repair)
+    def __init__(
+        self, store: Store, domain: str, progress: ProgressCounter, *, repair: bool
+    ) -> None:
+        # Seals go through this store; without repairs it only pretends to create them.
+        self._sealing_store = CollectingStore(store, ProgressCounter(None), dry_run=not repair)
         self._store = store
         self._domain = domain
-        self._meter = meter
+        self._progress = progress
         self._repair = repair
         self._chain = manifests_of(store, domain)
         self._kept = KeptManifests()
         self._slots = KnownSlots(0, {})
         self._listed: Streams = {}
-        self._troubles: list[InspectionProblem] = []
+        self._problems: list[InspectionProblem] = []
         self._hints: list[str] = []
         self._waiting: list[Meta] = []
         self._orphans = ObjectCount()
 
     async def run(self, patience_ms: int) -> Inspection:
-        """Everything in turn; what rests on something that is wrong is left out."""
+        """Run all checks in turn; a check whose input is wrong is skipped."""
         now_ms = await store_now_ms(self._store)
         await self._list_segments()
         if await self._read_manifests() and await self._read_slots():
@@ -130,7 +139,7 @@ class _Look:
             await self._check_files(orphan_mark_at(now_ms))
         lag_ms = max((now_ms - meta.modified_ms for meta in self._waiting), default=None)
         if lag_ms is not None and lag_ms > patience_ms:
-            self._note_lag(lag_ms)
+            self._report_lag(lag_ms)
         return Inspection(
             domain=self._domain,
             head=self._kept.head,
@@ -141,13 +150,13 @@ class _Look:
             lag_ms=lag_ms,
             files=len(self._kept.files),
             orphans=self._orphans,
-            sealed=tuple(meta.key.split("/")[2] for meta in self._sweep.made),
+            sealed=tuple(meta.key.split("/")[2] for meta in self._sealing_store.created),
             hints=tuple(self._hints),
-            troubles=tuple(_shortened(self._troubles)),
+            troubles=tuple(_limit_per_kind(self._problems)),
         )
 
-    async def has_moved(self) -> bool:
-        """Whether something was collected since we began: then what is missing may rightly be."""
+    async def has_collected(self) -> bool:
+        """Whether something was collected since the start, so that missing objects may be no problem."""
         try:
             return await self._chain.floor() > self._kept.floor
         except Corrupt:
@@ -156,7 +165,7 @@ class _Look:
     async def _list_segments(self) -> None:
         async for meta in self._store.list(f"ledger/{self._domain}/"):
             add_segment(self._listed, meta)
-            self._meter.step()
+            self._progress.step()
 
     async def _read_manifests(self) -> bool:
         if not await self._check_chain(self._chain, ProblemKind.MANIFEST):
@@ -164,7 +173,7 @@ class _Look:
         try:
             await self._kept.read_on(self._chain)
         except Corrupt as problem:
-            self._trouble(
+            self._report(
                 InspectionProblemKind.CHAIN, f"{self._chain.path}/", str(problem), _RESTORE
             )
             return False
@@ -178,47 +187,47 @@ class _Look:
             slots = await kept_slots(chain)
             head, floor = await chain.head(), await chain.floor()
         except Corrupt as problem:
-            self._trouble(InspectionProblemKind.CHAIN, f"{chain.path}/", str(problem), _RESTORE)
+            self._report(InspectionProblemKind.CHAIN, f"{chain.path}/", str(problem), _RESTORE)
             return False
         self._slots = KnownSlots(floor, {slot.stream: number for number, slot in slots.items()})
         frontier = self._kept.newest.frontier
         if frontier > head.number + 1:
             passed = f"manifest {self._kept.head} has passed {frontier} slots"
             fault = f"{passed}, and there are only {head.number + 1}"
-            self._trouble(
+            self._report(
                 InspectionProblemKind.WATERMARK, chain.key(head.number + 1), fault, _RESTORE
             )
         return True
 
     async def _check_chain(self, chain: Chain, kind: ProblemKind) -> bool:
-        """Whether no number is missing; a hint that is far behind is written anew."""
+        """Whether no number is missing; a hint that is far behind is rewritten."""
         try:
             extent = await measure_chain(chain, kind)
-        except Discrepancy as wrong:
-            problem = wrong.problem
-            self._trouble(InspectionProblemKind.CHAIN, problem.path, problem.explanation, _RESTORE)
+        except Discrepancy as discrepancy:
+            problem = discrepancy.problem
+            self._report(InspectionProblemKind.CHAIN, problem.path, problem.explanation, _RESTORE)
             return False
         path = f"{chain.path}/head.json"
         hint = await read_hint(self._store, path)
         # A chain with number 0 alone has no hint yet.
-        is_far = extent.head > 0 if hint is None else extent.head - hint.number > _FAR
-        if is_far and self._repair and may(self._store.role, Verb.HINT, path):
+        is_stale = extent.head > 0 if hint is None else extent.head - hint.number > _STALE_HINT
+        if is_stale and self._repair and may(self._store.role, Verb.HINT, path):
             await chain.head()
             if await chain.refresh_hint():
                 self._hints.append(path)
         return True
 
     async def _seal(self) -> None:
-        """End the streams whose writers are past their written end (P16)."""
+        """Seal the streams whose writers are past their announced end (P16)."""
         if self._domain == DOMAIN:
-            await seal_expired_streams(self._sweep, self._domain, self._listed)
+            await seal_expired_streams(self._sealing_store, self._domain, self._listed)
         else:
-            slots = slots_of(self._sweep, self._domain)
+            slots = slots_of(self._sealing_store, self._domain)
             await seal_expired(slots, self._domain, self._kept.newest)
 
     async def _check_streams(self) -> None:
         if self._domain == DOMAIN:
-            return  # a commit names its events there, and `verify` looks for each of them
+            return  # there a commit names its events, and `verify` checks each of them
         check = StreamCheck(
             self._store,
             self._domain,
@@ -227,60 +236,62 @@ class _Look:
             (self._kept.oldest, self._kept.newest),
         )
         streams = check.streams()
-        self._meter.expect(len(streams))
+        self._progress.expect(len(streams))
         for at in range(0, len(streams), _AT_ONCE):
             await self._store.runtime.tasks.gather(
                 *(check.check(stream) for stream in streams[at : at + _AT_ONCE])
             )
-        self._waiting = check.found.waiting
-        self._troubles += check.found.troubles
+        self._waiting = check.waiting
+        self._problems += check.problems
 
     async def _check_files(self, mark: str) -> None:
-        """Files that manifests name must be there; those that nobody names are the collection's work."""
-        there = set()
+        """Report named files that are missing, and count unnamed files for garbage collection."""
+        listed = set()
         for folder in folders_of(self._domain):
             async for meta in self._store.list(folder):
-                there.add(meta.key)
+                listed.add(meta.key)
                 attempt = attempt_in_path(meta.key)
                 if attempt is not None and attempt < mark and meta.key not in self._kept.files:
                     self._orphans.add(meta)
-                self._meter.step()
-        for path in sorted(self._kept.files - there):
-            if not await self._is_there(path):
+                self._progress.step()
+        for path in sorted(self._kept.files - listed):
+            if not await self._exists(path):
                 fault = "is missing, and a manifest names it"
-                self._trouble(InspectionProblemKind.FILE, path, fault, _RESTORE)
+                self._report(InspectionProblemKind.FILE, path, fault, _RESTORE)
 
-    async def _is_there(self, path: str) -> bool:
+    async def _exists(self, path: str) -> bool:
         try:
             await self._store.head(path)
         except NotFound:
             return False
         return True
 
-    def _note_lag(self, lag_ms: int) -> None:
+    def _report_lag(self, lag_ms: int) -> None:
         oldest = min(self._waiting, key=lambda meta: meta.modified_ms)
-        fault = f"{len(self._waiting)} segments wait to be published, since {lag_ms / 60_000:.0f} minutes"
-        step = (
-            "See that `arco compactor` runs, or `arco up` without --no-spark, and look at its log."
+        fault = (
+            f"{len(self._waiting)} segments wait to be published, for {lag_ms / 60_000:.0f} minutes"
         )
-        self._trouble(InspectionProblemKind.LAG, oldest.key, fault, step)
+        step = (
+            "Check that `arco compactor` runs, or `arco up` without --no-spark, and read its log."
+        )
+        self._report(InspectionProblemKind.LAG, oldest.key, fault, step)
 
-    def _trouble(self, kind: InspectionProblemKind, path: str, fault: str, step: str) -> None:
-        self._troubles.append(
+    def _report(self, kind: InspectionProblemKind, path: str, fault: str, step: str) -> None:
+        self._problems.append(
             InspectionProblem(kind=kind, path=path, explanation=fault, next_step=step)
         )
 
 
-def _shortened(troubles: Iterable[InspectionProblem]) -> Iterable[InspectionProblem]:
-    """So many of each kind, and then how many more there are."""
+def _limit_per_kind(problems: Iterable[InspectionProblem]) -> Iterable[InspectionProblem]:
+    """The first problems of each kind, the last of them with the number of those left out."""
     kinds: dict[InspectionProblemKind, list[InspectionProblem]] = {}
-    for each in troubles:
+    for each in problems:
         kinds.setdefault(each.kind, []).append(each)
-    for alike in kinds.values():
-        yield from alike[:_MOST]
-        if len(alike) > _MOST:
-            last = alike[_MOST]
-            more = f"{last.explanation}; and {len(alike) - _MOST - 1} more of this kind"
+    for same_kind in kinds.values():
+        yield from same_kind[:_MAX_PROBLEMS]
+        if len(same_kind) > _MAX_PROBLEMS:
+            last = same_kind[_MAX_PROBLEMS]
+            more = f"{last.explanation}; and {len(same_kind) - _MAX_PROBLEMS - 1} more of this kind"
             yield InspectionProblem(
                 kind=last.kind, path=last.path, explanation=more, next_step=last.next_step
             )
@@ -292,22 +303,19 @@ _LOST = f"{_RESTORE_SEGMENT} If there is none, send its events again. Please rep
 
 @dataclass(frozen=True)
 class KnownSlots:
-    """The slots that are there, by stream, and below which number they were collected."""
+    """The kept slots by stream, and the floor of their chain."""
 
     floor: int
     numbers: dict[str, int]
 
 
-@dataclass
-class StreamFindings:
-    """What was found out about all streams."""
-
-    waiting: list[Meta] = field(default_factory=list)
-    troubles: list[InspectionProblem] = field(default_factory=list)
-
-
 class StreamCheck:
-    """Looks at one stream after the other."""
+    """Checks streams of an event domain: needed segments exist, and closed streams have a seal.
+
+    A segment is needed until the oldest kept manifest has folded it (P20). One that is missing below a
+    later one is lost, because a segment is created after its predecessor is durable (P15). A listing may
+    be incomplete: a segment that it lacks is looked up by key before it is reported.
+    """
 
     def __init__(
         self,
@@ -322,26 +330,27 @@ class StreamCheck:
         self._listed = listed
         self._slots = slots
         self._oldest, self._newest = marks
-        self.found = StreamFindings()
+        self.waiting: list[Meta] = []  # segments with events that are not published
+        self.problems: list[InspectionProblem] = []
 
     def streams(self) -> list[str]:
-        """All that anybody knows of."""
-        known = {*self._listed, *self._slots.numbers, *self._oldest.open, *self._newest.open}
-        return sorted(known)
+        """All streams that segments, slots or watermarks name."""
+        streams = {*self._listed, *self._slots.numbers, *self._oldest.open, *self._newest.open}
+        return sorted(streams)
 
     async def check(self, stream: str) -> None:
-        """Note what is wrong with a stream, and what in it waits."""
+        """Record the problems and the waiting segments of a stream."""
         try:
             await self._check(stream)
         except Corrupt as problem:
             path = f"ledger/{self._domain}/{stream}/"
-            self._trouble(InspectionProblemKind.SEGMENT, path, str(problem), _RESTORE)
+            self._report(InspectionProblemKind.SEGMENT, path, str(problem), _RESTORE)
 
     async def _check(self, stream: str) -> None:
         number = self._slots.numbers.get(stream)
         is_known = number is not None or stream in {*self._newest.open, *self._oldest.open}
         if not is_known:
-            await self._check_stranger(stream)
+            await self._check_unregistered(stream)
             return
         is_closed = stream not in self._newest.open and (
             number is None or number < self._newest.frontier
@@ -352,22 +361,22 @@ class StreamCheck:
             stream, range(self._needed_from(stream, number, top), top + 1), folded
         )
         if not is_closed:
-            await self._note_waiting(stream, folded, top)
+            await self._add_waiting(stream, folded, top)
 
-    async def _check_stranger(self, stream: str) -> None:
-        """No slot names it: it may be so old that its slot was collected, and then it has a seal."""
+    async def _check_unregistered(self, stream: str) -> None:
+        """A stream without a slot must have a seal: then its slot was collected."""
         last = max(self._listed[stream])
         end = await self._place(stream, last)
         if self._slots.floor == 0 or end is None or not end.seal:
-            self._trouble(
+            self._report(
                 InspectionProblemKind.STREAM,
                 f"ledger/{self._domain}/{stream}/",
-                f"no slot names this stream, so nobody folds its {len(self._listed[stream])} segments",
-                f"Restore its slot below sequence/{self._domain}/ from a backup, or have them sent again.",
+                f"no slot names this stream, so its {len(self._listed[stream])} segments are not folded",
+                f"Restore its slot below sequence/{self._domain}/ from a backup, or send the events again.",
             )
 
     async def _top(self, stream: str, *, is_closed: bool) -> int:
-        """The last number of a stream; one that is closed must end with a seal."""
+        """The last segment of a stream; a closed one must end with a seal."""
         top = max(self._listed.get(stream, {-1: None}))
 
         async def probe(seq: int) -> SegmentPlace | None:
@@ -379,10 +388,10 @@ class StreamCheck:
         if end is None or not end.seal:
             top, end = await last_present(probe, top, end)
         if end is None or not end.seal:
-            self._trouble(
+            self._report(
                 InspectionProblemKind.SEAL,
                 segment_key(self._domain, stream, max(top, 0)),
-                "a stream that was closed does not end with its seal: who woke up late could append to it",
+                "a closed stream does not end with a seal: a writer that was suspended could append to it",
                 _RESTORE,
             )
         return top
@@ -396,34 +405,36 @@ class StreamCheck:
         return 0
 
     async def _check_needed(self, stream: str, needed: range, folded: int) -> None:
-        there = self._listed.get(stream, {})
+        listed = self._listed.get(stream, {})
         missing = [
-            seq for seq in needed if seq not in there and await self._place(stream, seq) is None
+            seq for seq in needed if seq not in listed and await self._place(stream, seq) is None
         ]
         if not missing:
             return
         others = f", and {len(missing) - 1} more of its stream" if len(missing) > 1 else ""
         if missing[0] <= folded:
-            fault = "is missing: it is published, but the state cannot be made anew without it"
+            fault = "is missing: it is published, but the state cannot be rebuilt without it"
         else:
-            fault = "is missing below a later one: its events are lost, and those after it wait for ever"
+            fault = (
+                "is missing below a later one: its events are lost, and later ones are never folded"
+            )
         path = segment_key(self._domain, stream, missing[0])
-        self._trouble(InspectionProblemKind.SEGMENT, path, fault + others, _LOST)
+        self._report(InspectionProblemKind.SEGMENT, path, fault + others, _LOST)
 
-    async def _note_waiting(self, stream: str, folded: int, top: int) -> None:
+    async def _add_waiting(self, stream: str, folded: int, top: int) -> None:
         waiting = [meta for seq, meta in self._listed.get(stream, {}).items() if seq > folded]
         if waiting:
             end = await self._place(stream, top)
             is_seal = end is not None and end.seal
-            self.found.waiting += [
+            self.waiting += [
                 meta for meta in waiting if not (is_seal and meta.key.endswith(_name(top)))
             ]
 
     async def _place(self, stream: str, seq: int) -> SegmentPlace | None:
         return await find_place(self._store, self._domain, stream, seq)
 
-    def _trouble(self, kind: InspectionProblemKind, path: str, fault: str, step: str) -> None:
-        self.found.troubles.append(
+    def _report(self, kind: InspectionProblemKind, path: str, fault: str, step: str) -> None:
+        self.problems.append(
             InspectionProblem(kind=kind, path=path, explanation=fault, next_step=step)
         )
 

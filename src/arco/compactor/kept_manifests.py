@@ -1,12 +1,11 @@
-"""Files and commit records that no kept manifest names, and how it is known that none ever will (P27).
+"""What the kept manifests of a domain name, and which other files none will ever name (P27).
 
-A commit record bears the number of its manifest. Once that number exists, or was collected, a record that
-it does not name can never be named: whoever has written it has lost the number.
+The name of a commit record has the number of its manifest. Once that number exists or was collected, a
+record that it does not name can never be named: its writer lost the race for the number.
 
-A file bears the ULID of the attempt that made it. A mark that is published in a manifest makes every
-publisher whose attempt is not above the mark start again; so what the manifests up to one with the mark do
-not name, and is older than the mark, will never be named. Clocks decide nothing here but how young the mark
-is: an old one spares attempts that are under way.
+The name of a file has the ULID of its attempt. After an orphan mark is published, an attempt that is not
+above the mark must start again. So a file below the mark that no manifest up to the one with the mark names
+will never be named. Clocks decide only how recent the mark is: an old one spares attempts in progress.
 """
 
 import re
@@ -34,14 +33,16 @@ _RECORD = re.compile(rf"commits/[^/]+/([0-9]{{20}})-{_ULID}\.json")
 
 @dataclass
 class KeptManifests:
-    """What the kept manifests of a domain name, as far as they have been read."""
+    """What the kept manifests of a domain name, as far as they are read."""
 
     floor: int = 0
     head: int = -1
-    mark: str = ""  # below which unnamed files may go, as the newest of them says
+    mark: str = ""  # the orphan mark of the newest manifest
     files: set[str] = field(default_factory=set)
     records: dict[int, Ref] = field(default_factory=dict)
-    oldest: Watermark = field(default_factory=Watermark)  # of the first: all have folded that
+    oldest: Watermark = field(
+        default_factory=Watermark
+    )  # of the oldest manifest: all have folded up to it
     newest: Watermark = field(default_factory=Watermark)
     _indexes: set[str] = field(default_factory=set)
 
@@ -57,11 +58,11 @@ class KeptManifests:
             try:
                 entries = await chain.history(first, last)
             except NotFound:
-                continue  # another janitor has raised the floor meanwhile
+                continue  # another collection has raised the floor
             for entry in entries:
-                await self._take(chain, entry.number, read_manifest(entry))
+                await self._add(chain, entry.number, read_manifest(entry))
 
-    async def _take(self, chain: Chain, number: int, manifest: Manifest) -> None:
+    async def _add(self, chain: Chain, number: int, manifest: Manifest) -> None:
         if self.head < 0:
             self.oldest = manifest.watermark
         self.newest = manifest.watermark
@@ -77,18 +78,18 @@ class KeptManifests:
         self.head = number
 
     def may_name(self, path: str, last: int) -> bool:
-        """Whether a manifest names a commit record, or one above `last` may."""
-        found = _RECORD.fullmatch(path)
-        if found is None:
-            return True  # not ours
-        number = int(found[1])
+        """Whether a kept manifest names a commit record, or one above `last` still may."""
+        match = _RECORD.fullmatch(path)
+        if match is None:
+            return True  # not a commit record
+        number = int(match[1])
         if number > min(last, self.head):
             return True
         return number in self.records and self.records[number].path == path
 
     async def segments(self, chain: Chain) -> set[str]:
         """The ledger segments that the kept commits name."""
-        found: set[str] = set()
+        paths: set[str] = set()
         records = [each for each in self.records.items() if each[0] >= self.floor]
         for at in range(0, len(records), _AT_ONCE):
             read = await chain.store.runtime.tasks.gather(
@@ -97,14 +98,14 @@ class KeptManifests:
                     for number, ref in records[at : at + _AT_ONCE]
                 )
             )
-            found.update(path for record in read if record for path in record.event_paths)
-        return found
+            paths.update(path for record in read if record for path in record.event_paths)
+        return paths
 
 
 async def _unless_collected(
     chain: Chain, number: int, ref: Ref, read: Callable[[Store, Ref], Awaitable[T]], nothing: T
 ) -> T:
-    """What manifest `number` names, or `nothing` if another janitor has collected it meanwhile."""
+    """What manifest `number` names, or `nothing` if another collection deleted it."""
     try:
         return await read(chain.store, ref)
     except Corrupt:
@@ -114,12 +115,12 @@ async def _unless_collected(
 
 
 def attempt_in_path(path: str) -> str | None:
-    """The ULID of the attempt that has made a file; None for what is not one of ours."""
-    found = _FILE.fullmatch(path)
-    return None if found is None else found[1]
+    """The ULID of the attempt in the path of a file; None for other objects."""
+    match = _FILE.fullmatch(path)
+    return None if match is None else match[1]
 
 
 def orphan_mark_at(store_now_ms: int) -> Ulid:
-    """The mark to publish: below everything that may still be under way."""
+    """The mark to publish: below every attempt that may still be in progress."""
     moment_ms = max(0, store_now_ms - SHORTEST_RETENTION_MS)
     return Ulid(str(ULID.from_bytes(moment_ms.to_bytes(6, "big") + bytes(10))))

@@ -1,28 +1,28 @@
-"""A meter: how far a long piece of work is. What there is to do becomes clear only on the way."""
+"""Progress of long operations, whose total becomes known only step by step."""
 
 from collections.abc import Callable
 
-Progress = Callable[[int, int], None]  # so many done, of so many known of
+Progress = Callable[[int, int], None]  # done, and the total so far
 
 
 class ProgressCounter:
-    """Counts, and tells whoever wants to know."""
+    """Counts steps, and reports each change."""
 
-    def __init__(self, tell: Progress | None) -> None:
-        self._tell = tell
+    def __init__(self, report: Progress | None) -> None:
+        self._report = report
         self._done = 0
         self._total = 0
 
     def expect(self, more: int) -> None:
-        """There is so much more to do."""
+        """Add to the total."""
         self._total += more
-        self._say()
+        self._changed()
 
     def step(self) -> None:
-        """One more is done."""
+        """One step is done."""
         self._done += 1
-        self._say()
+        self._changed()
 
-    def _say(self) -> None:
-        if self._tell is not None:
-            self._tell(self._done, self._total)
+    def _changed(self) -> None:
+        if self._report is not None:
+            self._report(self._done, self._total)

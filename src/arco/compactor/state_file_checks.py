@@ -1,4 +1,9 @@
-"""The files of a state, each checked once however many manifests name it."""
+"""Checks of state files: their bytes, and their content against what the manifest says of them.
+
+The hash shows that a file has the bytes that were published. The content check shows that they are right:
+a Parquet file of its table, sorted, one row per key, in the buckets and bounds by which readers skip files.
+It does not use the code that wrote those claims. Each file is checked once, even if many manifests name it.
+"""
 
 import io
 from collections.abc import Iterable
@@ -25,7 +30,7 @@ from arco.storage.store import Store
 
 _AT_ONCE = 16
 
-NOTHING = BaseIndex(tables={})
+_NO_INDEX = BaseIndex(tables={})
 
 
 class StateFileCheck:
@@ -37,23 +42,25 @@ class StateFileCheck:
         domain: str,
         checked: VerificationCounts,
         sound: set[FileRef],
-        meter: ProgressCounter,
+        progress: ProgressCounter,
     ) -> None:
         self._store = store
         self._domain = domain
         self._checked = checked
         self._sound = sound
-        self._meter = meter
-        self._seen: dict[str, FileRef | Ref] = {}  # by path, with what was claimed of it
-        self._index: tuple[Ref | None, BaseIndex] = (None, NOTHING)
-        self._tails: dict[tuple[str, int], pa.Table] = {}  # by table and commit, until asked for
+        self._progress = progress
+        self._seen: dict[str, FileRef | Ref] = {}  # by path, as the manifest describes it
+        self._index: tuple[Ref | None, BaseIndex] = (None, _NO_INDEX)
+        self._tails: dict[
+            tuple[str, int], pa.Table
+        ] = {}  # by table and commit, until `published` takes them
 
     async def check(self, manifest: Manifest, record: Commit) -> None:
-        """`Wrong` if a file that a manifest names is not as it must be."""
+        """`Discrepancy` if a file that a manifest names is wrong."""
         number = record.number
         index = await self._read_index(manifest.base.index, number)
         files = list(_files(manifest, index))
-        self._meter.expect(sum(ref.path not in self._seen for _, ref, _ in files))
+        self._progress.expect(sum(ref.path not in self._seen for _, ref, _ in files))
         for at in range(0, len(files), _AT_ONCE):
             await self._store.runtime.tasks.gather(
                 *(
@@ -65,19 +72,19 @@ class StateFileCheck:
         named |= {(ref.path, ref.sha256) for ref in (manifest.base.index,) if ref}
         for added in record.added:
             if (added.path, added.sha256) not in named:
-                fault = f"tells that {added.path} was added, and its manifest does not name it"
+                fault = f"lists {added.path} as added, and its manifest does not name it"
                 raise Discrepancy(ProblemKind.COMMIT, manifest.commit.path, fault, number=number)
 
     def published(self, manifest: Manifest, number: int) -> dict[str, pa.Table] | None:
-        """The rows that a commit has added, by table; None if some of them were not read."""
+        """The rows that a commit added, by table; None if some were not read."""
         names = [name for name, files in manifest.tail.items() if files[-1].newest == number]
-        found = {name: self._tails.pop((name, number), None) for name in names}
-        rows = {name: each for name, each in found.items() if each is not None}
+        tails = {name: self._tails.pop((name, number), None) for name in names}
+        rows = {name: tail for name, tail in tails.items() if tail is not None}
         return rows if len(rows) == len(names) else None
 
     async def _read_index(self, ref: Ref | None, number: int) -> BaseIndex:
         if ref is None:
-            return NOTHING
+            return _NO_INDEX
         if self._index[0] == ref:
             return self._index[1]
         try:
@@ -99,7 +106,7 @@ class StateFileCheck:
             return
         table = tables_of(self._domain).get(name)
         if table is None or not ref.path.startswith(folder_of(self._domain, name, ref.visibility)):
-            raise _file_discrepancy(ref, f"is no file of a table {name} that is known here", number)
+            raise _file_discrepancy(ref, f"is not in the folder of a known table {name}", number)
         raw = await self._read(ref, number)
         if ref not in self._sound:
             rows = await self._store.runtime.tasks.in_thread(
@@ -113,7 +120,7 @@ class StateFileCheck:
         self._checked.files += 1
         self._checked.rows += ref.rows
         self._checked.bytes += ref.bytes
-        self._meter.step()
+        self._progress.step()
 
     async def _read(self, ref: FileRef, number: int) -> bytes:
         raw = await self._store.find(ref.path, size_bytes=ref.bytes)
@@ -126,17 +133,17 @@ class StateFileCheck:
         return raw
 
     def _is_new(self, ref: FileRef | Ref, number: int) -> bool:
-        """Whether an object is met for the first time; `Wrong` if two manifests disagree about it."""
-        known = self._seen.get(ref.path)
-        if known is not None and known != ref:
+        """Whether an object was not checked before; `Discrepancy` if two manifests disagree about it."""
+        earlier = self._seen.get(ref.path)
+        if earlier is not None and earlier != ref:
             fault = "is named by two manifests that differ about it"
             raise Discrepancy(ProblemKind.FILE, ref.path, fault, number=number)
         self._seen[ref.path] = ref
-        return known is None
+        return earlier is None
 
 
 def _files(manifest: Manifest, index: BaseIndex) -> Iterable[tuple[str, FileRef, bool]]:
-    """Every file of a state: its table, and whether it is of the tail."""
+    """Every file of a state, with its table and whether it belongs to the tail."""
     for name, tail in manifest.tail.items():
         yield from ((name, ref, True) for ref in tail)
     for name, ref in manifest.base.whole.items():
@@ -153,7 +160,7 @@ DROPPED = "dropped_at"
 
 
 def check_content(table: StateTable, ref: FileRef, raw: bytes, *, in_tail: bool) -> pa.Table | str:
-    """The rows of a file, or what is wrong with it in one sentence."""
+    """The rows of a file, or what is wrong with it."""
     try:
         rows = pq.read_table(io.BytesIO(raw), use_threads=False)
     except (pa.ArrowException, OSError, ValueError):
@@ -195,7 +202,7 @@ def _fault_in_rows(table: StateTable, rows: pa.Table) -> str | None:
 
 
 def _fault_in_claims(table: StateTable, ref: FileRef, rows: pa.Table) -> str | None:
-    found: Iterable[tuple[str, object, object]] = (
+    claims: Iterable[tuple[str, object, object]] = (
         ("rows", ref.rows, rows.num_rows),
         ("low", ref.low, _bound(table, rows, 0)),
         ("high", ref.high, _bound(table, rows, rows.num_rows - 1)),
@@ -203,14 +210,14 @@ def _fault_in_claims(table: StateTable, ref: FileRef, rows: pa.Table) -> str | N
         ("newest", ref.newest, _newest(rows)),
         ("dropped_from", ref.dropped_from, _dropped_from(rows)),
     )
-    for name, said, is_so in found:
-        if said != is_so:
-            return f"has {name} {is_so!r}, and its manifest says {said!r}"
+    for name, claimed, actual in claims:
+        if claimed != actual:
+            return f"has {name} {actual!r}, and its manifest says {claimed!r}"
     return None
 
 
 def _stamps(table: StateTable) -> tuple[str, ...]:
-    """What the compactor writes into every row: in Tier 2 nothing, as rows there have no commit."""
+    """The columns that the compactor adds to every row: none in event domains."""
     return tuple(name for name in (COMMIT,) if name in table.schema.names)
 
 

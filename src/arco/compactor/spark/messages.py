@@ -1,7 +1,7 @@
-"""Parcels: what travels through Spark, from task to task and back to the driver.
+"""The messages between Spark tasks and the driver.
 
-Spark sees rows of four columns, and nothing of the tables of state. `shard` says which task of the second
-stage gets a parcel; the driver does not look at it.
+Spark sees rows of four columns and nothing of the state tables. `shard` selects the task of the second
+stage that gets a message. An error of Arco is a message too, and the driver raises it again.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ _ARROW = pa.schema(
 
 
 class MessageKind(StrEnum):
-    """What is in a parcel."""
+    """What a message contains."""
 
     BLOB = "blob"  # rows of a table, as Arrow
     COUNTS = "counts"  # the others are JSON
@@ -34,7 +34,7 @@ class MessageKind(StrEnum):
 
 
 class TaskMessage(NamedTuple):
-    """One row."""
+    """One row of Spark."""
 
     shard: int
     kind: str
@@ -43,61 +43,59 @@ class TaskMessage(NamedTuple):
 
 
 class LargeJob(msgspec.Struct, frozen=True):
-    """The answer of a task that was to fold a whole job, and has found too much of it."""
+    """The answer of a task that found its job too large for one task."""
 
     expected_bytes: int
     expected_rows: int
-    fitting_segments: (
-        int  # how many of the job's first segments become no more rows than a job should
-    )
+    fitting_segments: int  # how many of its first segments fit into one job
 
 
 def to_message(kind: MessageKind, value: object) -> TaskMessage:
-    """A parcel for the driver."""
+    """A message to the driver."""
     return TaskMessage(0, kind, "", json.encode(value))
 
 
 def failure_message(problem: ArcoError) -> TaskMessage:
-    """A parcel that tells the driver what went wrong."""
+    """A message with an error to the driver."""
     return to_message(MessageKind.FAILURE, failure_of(problem))
 
 
-def to_batches(parcels: Iterable[TaskMessage]) -> Iterator[pa.RecordBatch]:
-    """A batch a parcel: the largest are some megabytes."""
-    for parcel in parcels:
+def to_batches(messages: Iterable[TaskMessage]) -> Iterator[pa.RecordBatch]:
+    """One batch per message: the largest are some megabytes."""
+    for message in messages:
         columns = [
-            pa.array([value], field.type) for value, field in zip(parcel, _ARROW, strict=True)
+            pa.array([value], field.type) for value, field in zip(message, _ARROW, strict=True)
         ]
         yield pa.record_batch(columns, schema=_ARROW)
 
 
 def from_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[TaskMessage]:
-    """The parcels in what Spark hands over."""
+    """The messages in batches from Spark."""
     for batch in batches:
         for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             yield TaskMessage(*values)
 
 
-# A room may have kinds of its own, which are made of more than a message.
+# Other packages have error classes whose constructors take more than a message.
 _CORE = ArcoError.__module__
 
 
 class RemoteFailure(msgspec.Struct, frozen=True):
-    """An error of ours in another process."""
+    """An error of Arco in another process."""
 
     code: str
     message: str
 
     def error(self) -> ArcoError:
-        """The error as it was raised there."""
+        """The error to raise in this process."""
         kinds = {kind.code: kind for kind in _kinds(ArcoError) if kind.__module__ == _CORE}
         kinds[EngineCrashed.code] = EngineCrashed
-        # Of a newer Arco, that has more kinds of errors: nothing was published, so try again.
+        # An unknown code comes from a newer version. Nothing was published, so the job may be retried.
         return kinds.get(self.code, Unavailable)(self.message)
 
 
 def failure_of(problem: ArcoError) -> RemoteFailure:
-    """What went wrong, for the journey."""
+    """An error as data."""
     return RemoteFailure(problem.code, str(problem))
 
 
@@ -111,16 +109,16 @@ T = TypeVar("T")
 
 
 class JobAnswers:
-    """What all tasks have answered; made only if none of them has failed."""
+    """The messages of all tasks of a job; the constructor raises the error of a failed task."""
 
-    def __init__(self, parcels: list[TaskMessage]) -> None:
-        self._parcels = parcels
+    def __init__(self, messages: list[TaskMessage]) -> None:
+        self._messages = messages
         for failure in self.read(MessageKind.FAILURE, RemoteFailure):
             raise failure.error()
 
     def read(self, kind: MessageKind, of: type[T]) -> list[T]:
-        """What is in the parcels of one kind."""
-        return [json.decode(each.data, of) for each in self._parcels if each.kind == kind]
+        """The content of all messages of one kind."""
+        return [json.decode(each.data, of) for each in self._messages if each.kind == kind]
 
     def files(self) -> tuple[NewStateFile, ...]:
         """The files that were created."""

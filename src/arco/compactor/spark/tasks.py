@@ -1,8 +1,7 @@
-"""What runs in Spark's Python workers: tasks over record batches, as `mapInArrow` calls them.
+"""The tasks in Spark's Python workers: functions of record batches, as `mapInArrow` calls them.
 
-A task knows its number from the one row that it is given, and all else from itself, as it was sent. An
-error of ours is an answer like any other: to try the same again would not help, and its message should
-arrive in one piece. Any other error is raised, and Spark tries the task again.
+A task gets its number in one row, and the rest in its own fields. An error of Arco is sent to the driver as
+a message: retrying would not help, and the text arrives unchanged. For any other error Spark retries.
 """
 
 import gc
@@ -55,19 +54,19 @@ Batches = Iterable[pa.RecordBatch]
 
 
 class NumberedTask(ABC):
-    """A task of the first stage, which reads no parcels but its own number."""
+    """A task of the first stage, whose only input is its number."""
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         limit_memory()
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                with _undisturbed():
+                with _without_cycle_collection():
                     yield from to_batches(iterate(self._answers(number)))
 
     async def _answers(self, number: int) -> AsyncIterator[TaskMessage]:
         try:
-            async for parcel in self.work(number):
-                yield parcel
+            async for message in self.work(number):
+                yield message
         except ArcoError as problem:
             yield failure_message(problem)
         except MemoryError:
@@ -80,13 +79,13 @@ class NumberedTask(ABC):
 
 @dataclass(frozen=True)
 class FoldSmallTask(NumberedTask):
-    """Fold a whole job in one task, unless it turns out to be large."""
+    """Fold a job in one task, unless it turns out to be large."""
 
     spec: StoreSpec
     job: FoldJob
     most_bytes: int
     most_rows: int
-    job_rows: int  # what one job should become at most, if it can be divided
+    job_rows: int  # the most rows of one job, if it can be divided
 
     async def work(self, _number: int, /) -> AsyncIterator[TaskMessage]:
         store = open_once(self.spec)
@@ -107,7 +106,7 @@ class FoldSmallTask(NumberedTask):
         yield to_message(MessageKind.COUNTS, counts)
 
     def _measure(self, reader: SegmentReader, first: list[RawSegment]) -> LargeJob:
-        """How large the whole job is, judged by its first segments."""
+        """The estimated size of the job, from its first segments."""
         rows = [count_segment(each.decode()).rows for each in first]
         expected_rows = sum(rows) * len(self.job.segments) // max(1, len(rows))
         fitting, left = 0, self.job_rows
@@ -123,7 +122,7 @@ class FoldSmallTask(NumberedTask):
 
 @dataclass(frozen=True)
 class GatherTask(NumberedTask):
-    """The first stage of a large job: task n of many reads every n-th segment."""
+    """The first stage of a large job: task n reads every `tasks`-th segment from n on."""
 
     spec: StoreSpec
     job: FoldJob
@@ -131,8 +130,8 @@ class GatherTask(NumberedTask):
     shards: int
 
     async def work(self, number: int, /) -> AsyncIterator[TaskMessage]:
-        mine = self.job.segments[number :: self.tasks]
-        async for gathered in fold_partially(open_once(self.spec), self.job, mine, self.shards):
+        segments = self.job.segments[number :: self.tasks]
+        async for gathered in fold_partially(open_once(self.spec), self.job, segments, self.shards):
             yield to_message(MessageKind.COUNTS, gathered.counts)
             for blob in gathered.blobs:
                 yield TaskMessage(blob.shard, MessageKind.BLOB, blob.table, blob.data)
@@ -140,7 +139,7 @@ class GatherTask(NumberedTask):
 
 @dataclass(frozen=True)
 class FinishTask:
-    """The second stage: each task has all blobs of a shard, and makes its files."""
+    """The second stage: each task gets all blobs of a shard, and creates its files."""
 
     spec: StoreSpec
     job: FoldJob  # without its segments
@@ -149,13 +148,13 @@ class FinishTask:
         limit_memory()
         yield from to_batches(iterate(self._answers(from_batches(batches))))
 
-    async def _answers(self, parcels: Iterator[TaskMessage]) -> AsyncIterator[TaskMessage]:
+    async def _answers(self, messages: Iterator[TaskMessage]) -> AsyncIterator[TaskMessage]:
         files = ShardFileWriter(open_once(self.spec), self.job)
         try:
-            for parcel in parcels:
-                if parcel.kind != MessageKind.BLOB:
-                    yield parcel
-                elif file := await files.add(parcel.table, parcel.shard, parcel.data):
+            for message in messages:
+                if message.kind != MessageKind.BLOB:
+                    yield message
+                elif file := await files.add(message.table, message.shard, message.data):
                     yield to_message(MessageKind.FILE, file)
             async for file in files.finish():
                 yield to_message(MessageKind.FILE, file)
@@ -167,7 +166,7 @@ class FinishTask:
 
 @dataclass(frozen=True)
 class MergeTask(NumberedTask):
-    """Merge: task n carries out part n."""
+    """A merge: task n runs part n."""
 
     spec: StoreSpec
     job: MergeJob
@@ -181,10 +180,10 @@ class MergeTask(NumberedTask):
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Without Python's search for cycles: it goes through millions of rows, a fifth of the time, for none.
+def _without_cycle_collection() -> Iterator[None]:
+    """Without Python's cycle collector, which takes a fifth of the time and finds nothing here.
 
-    Spark's workers search after each task.
+    Spark's workers run it after each task.
     """
     gc.disable()
     try:
@@ -194,7 +193,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 def open_once(spec: StoreSpec) -> Store:
-    """The store, opened once in the life of a worker, which many tasks share."""
+    """The store, opened once per worker process and shared by its tasks."""
     return _opened(json.encode(spec))
 
 
@@ -205,27 +204,30 @@ def _opened(spec: bytes) -> Store:
 
 @dataclass(frozen=True)
 class WarmUpTask(NumberedTask):
-    """Reads the examples of all events, as if they had been sent."""
+    """Reads the examples of all events, in memory alone, so that workers load all that they need.
+
+    Without it the first job would wait for imports, Arrow's kernels and the JVM compiling the plan.
+    """
 
     async def work(self, _number: int, /) -> AsyncIterator[TaskMessage]:
         for domain in DOMAINS:
-            for parcel in _parcels(domain):
-                yield parcel
+            for message in _messages(domain):
+                yield message
 
 
 @dataclass(frozen=True)
 class WarmUpFinishTask:
-    """Makes files of what it is given, and throws them away."""
+    """Encodes files of the rows that it gets, and discards them."""
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        for parcel in from_batches(batches):
-            domain, _, name = parcel.table.partition("/")
+        for message in from_batches(batches):
+            domain, _, name = message.table.partition("/")
             table = TIER2[domain][name]
-            encode_state_file(table, fold(table, unpack_rows(table, [parcel.data])), parcel.table)
+            encode_state_file(table, fold(table, unpack_rows(table, [message.data])), message.table)
         yield from ()
 
 
-def _parcels(domain: str) -> Iterator[TaskMessage]:
+def _messages(domain: str) -> Iterator[TaskMessage]:
     lines = [_line(kind) for kind in KINDS if kind.domain == domain]
     segment = Segment.of("warm", 0, lines)
     for name, rows in read_segment(domain, segment, {}).rows.items():
