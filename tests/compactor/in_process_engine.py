@@ -1,4 +1,4 @@
-"""The engine in this process: for tests, for the simulator, and as the measure of the other one."""
+"""An engine that runs jobs in this process: for tests, and to compare other engines with."""
 
 from collections.abc import Iterable
 

@@ -16,7 +16,7 @@ from tests.catalog.workshop import (
     started,
     t,
 )
-from tests.compactor.small import manifest_path, resealed
+from tests.compactor.small_catalog import manifest_path, resealed
 
 SQL = Path(__file__).parents[2] / "docs" / "sql"
 

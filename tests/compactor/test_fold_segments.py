@@ -1,4 +1,4 @@
-"""The pieces of an engine's work: reading in waves, folding by chunks, cutting by shard."""
+"""The stages of a fold job: reading in waves, folding by blocks, splitting by shard."""
 
 from random import Random
 

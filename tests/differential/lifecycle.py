@@ -26,7 +26,7 @@ from arco.query.limits import QueryLimits
 from arco.query.state_files import FileRows, merge
 from arco.query.system_tables import DomainTable
 from arco.storage.roles import Role
-from tests.compactor.plant import state_of
+from tests.compactor.compaction_setup import state_of
 from tests.differential.comparison import Tables, differences, folded, in_order, placeless, read
 from tests.differential.environment import Site, cut, mixed
 from tests.differential.history import History

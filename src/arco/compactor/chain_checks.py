@@ -59,7 +59,7 @@ async def measure_chain(chain: Chain, kind: ProblemKind = ProblemKind.MANIFEST) 
         which = f"{chain.path}/head.json names number {hint.number}; one of the two is wrong"
         raise _missing_entry(chain, head + 1, which, kind)
     if has_floor and head < floor:
-        raise _missing_entry(chain, floor, "the floor says that it is there", kind)
+        raise _missing_entry(chain, floor, "the floor says that it exists", kind)
     return ChainRange(floor, head)
 
 
@@ -108,7 +108,7 @@ async def _listed_head(chain: Chain, floor: int, kind: ProblemKind) -> int:
         while number > expected:
             # Looked up by key: it may have been created during the listing.
             if await read_entry(chain, expected, kind) is None:
-                raise _missing_entry(chain, expected, f"number {number} is there", kind)
+                raise _missing_entry(chain, expected, f"number {number} exists", kind)
             expected += 1
         expected += 1
     return expected - 1
@@ -127,7 +127,7 @@ async def _probed_head(chain: Chain, floor: int, hint: Hint | None, kind: Proble
     entries = await chain.store.runtime.tasks.gather(*(probe(number) for number in ahead))
     for entry in entries:
         if entry is not None:
-            raise _missing_entry(chain, head + 1, f"number {entry.number} is there", kind)
+            raise _missing_entry(chain, head + 1, f"number {entry.number} exists", kind)
     return head
 
 
@@ -201,7 +201,7 @@ async def _check_entries(chain: Chain, numbers: list[int], checked: Verification
 async def _check_key(chain: Chain, numbers: list[int], checked: VerificationCounts) -> None:
     if numbers != list(range(len(numbers))):
         gap = next(at for at, number in enumerate(numbers) if at != number)
-        raise Discrepancy(ProblemKind.LINK, chain.key(gap), "is missing: a later number is there")
+        raise Discrepancy(ProblemKind.LINK, chain.key(gap), "is missing: a later number exists")
     await _check_entries(chain, numbers, checked)
 
 

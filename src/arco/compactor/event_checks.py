@@ -53,14 +53,14 @@ class EventReplay:
         }
         rows: Rows = {}
         is_complete = True
-        for deed in record.deeds:
-            segment = segments[deed.event_path]
+        for operation in record.deeds:
+            segment = segments[operation.event_path]
             if segment is None:
                 self._checked.collected += 1
                 is_complete = False
                 continue
-            change, event_rows = _read_operation(segment, deed, record.number)
-            _check_operation(change, deed, record.number)
+            change, event_rows = _read_operation(segment, operation, record.number)
+            _check_operation(change, operation, record.number)
             self._checked.events += 1
             for table, more in event_rows.items():
                 rows.setdefault(table, []).extend(more)
@@ -74,7 +74,7 @@ class EventReplay:
         if raw is None:
             # A segment that a kept commit names is not collected. It can only have been collected before
             # the commit, by a process that was suspended for longer than segments are kept.
-            first = min(deed.at for deed in record.deeds if deed.event_path == path)
+            first = min(operation.at for operation in record.deeds if operation.event_path == path)
             if published_at - first >= _SHORTEST:
                 return None
             raise _event_discrepancy(path, "is missing, and a commit names it", record.number)
@@ -85,41 +85,52 @@ class EventReplay:
             raise _event_discrepancy(path, str(problem), record.number) from problem
 
 
-def _read_operation(segment: Segment, deed: Deed, number: int) -> tuple[CatalogChanged, Rows]:
-    event = _event(segment, deed, number)
+def _read_operation(segment: Segment, operation: Deed, number: int) -> tuple[CatalogChanged, Rows]:
+    event = _event(segment, operation, number)
     stored = (event.event_id, event.idempotency_key, event.occurred_at)
-    if stored != (deed.event_id, deed.request_id, deed.at):
-        raise _event_discrepancy(deed.event_path, f"has another event in line {deed.line}", number)
+    if stored != (operation.event_id, operation.request_id, operation.at):
+        raise _event_discrepancy(
+            operation.event_path, f"has another event in line {operation.line}", number
+        )
     try:
         return read_event(event)
     except Invalid as problem:
         raise _event_discrepancy(
-            deed.event_path, f"line {deed.line}: {problem}", number
+            operation.event_path, f"line {operation.line}: {problem}", number
         ) from problem
 
 
-def _event(segment: Segment, deed: Deed, number: int) -> Envelope:
-    if not 1 <= deed.line <= len(segment.lines):
-        raise _event_discrepancy(deed.event_path, f"has no line {deed.line}", number)
-    line = segment.lines[deed.line - 1]
-    if sha256_hex(line) != deed.event_sha256:
-        raise _event_discrepancy(deed.event_path, f"has other bytes in line {deed.line}", number)
+def _event(segment: Segment, operation: Deed, number: int) -> Envelope:
+    if not 1 <= operation.line <= len(segment.lines):
+        raise _event_discrepancy(operation.event_path, f"has no line {operation.line}", number)
+    line = segment.lines[operation.line - 1]
+    if sha256_hex(line) != operation.event_sha256:
+        raise _event_discrepancy(
+            operation.event_path, f"has other bytes in line {operation.line}", number
+        )
     try:
         return decode_event(line)
     except Invalid as problem:
-        fault = f"line {deed.line} is no event: {problem}"
-        raise _event_discrepancy(deed.event_path, fault, number) from problem
+        fault = f"line {operation.line} is no event: {problem}"
+        raise _event_discrepancy(operation.event_path, fault, number) from problem
 
 
-def _check_operation(change: CatalogChanged, deed: Deed, number: int) -> None:
+def _check_operation(change: CatalogChanged, operation: Deed, number: int) -> None:
     in_event = (
         *(change.request_id, change.operation, change.actor),
         *(change.kind, change.object_id, change.name),
     )
-    in_record = (deed.request_id, deed.operation, deed.actor, deed.kind, deed.object_id, deed.name)
+    in_record = (
+        operation.request_id,
+        operation.operation,
+        operation.actor,
+        operation.kind,
+        operation.object_id,
+        operation.name,
+    )
     if in_event != in_record:
-        fault = f"has in line {deed.line} another operation than its commit record"
-        raise _event_discrepancy(deed.event_path, fault, number)
+        fault = f"has in line {operation.line} another operation than its commit record"
+        raise _event_discrepancy(operation.event_path, fault, number)
 
 
 def check_published_rows(record: Commit, rows: Rows, published: Mapping[str, pa.Table]) -> None:

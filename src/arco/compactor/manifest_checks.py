@@ -63,7 +63,7 @@ def check_succession(child: Manifest, parent: Manifest, number: int, path: str) 
 
 def check_record(record: Commit, manifest: Manifest, number: int) -> None:
     """`Discrepancy` if a record does not match the manifest that names it."""
-    deeds = record.deeds
+    operations = record.deeds
     fault = None
     if (record.domain, record.number) != (manifest.domain, number):
         fault = f"says that it is number {record.number} of {record.domain}"
@@ -71,12 +71,12 @@ def check_record(record: Commit, manifest: Manifest, number: int) -> None:
         fault = f"says that it is commit {record.commit_ulid}"
     elif (record.parent is None) != (number == 0):
         fault = "has a parent" if number == 0 else "has no parent"
-    elif tuple(deed.request_id for deed in deeds) != manifest.requests:
+    elif tuple(each.request_id for each in operations) != manifest.requests:
         fault = "does not list the requests that its manifest applies"
-    elif tuple(dict.fromkeys(deed.event_path for deed in deeds)) != record.event_paths:
+    elif tuple(dict.fromkeys(each.event_path for each in operations)) != record.event_paths:
         fault = "names other events than its operations do"
-    elif (record.kind is CommitKind.DDL) != bool(deeds):
-        fault = f"is of kind {record.kind} and has {len(deeds)} operations"
+    elif (record.kind is CommitKind.DDL) != bool(operations):
+        fault = f"is of kind {record.kind} and has {len(operations)} operations"
     elif record.kind not in (_TIER1 if record.domain == DOMAIN else _TIER2):
         fault = f"is of kind {record.kind}, which {record.domain} does not have"
     elif record.kind is not CommitKind.FOLD and record.streams:

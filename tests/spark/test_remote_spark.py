@@ -46,7 +46,7 @@ def connect(tmp_path: Path) -> Iterator[str]:
 @contextmanager
 def elsewhere(*flags: str, log: Path) -> Iterator[IO[str]]:
     """The program of the same name, and what it prints."""
-    command = [sys.executable, "-m", "tests.spark.elsewhere", *flags]
+    command = [sys.executable, "-m", "tests.spark.remote_comparison", *flags]
     with log.open("wb") as sink:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=sink, text=True)
         assert process.stdout is not None

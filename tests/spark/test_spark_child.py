@@ -23,7 +23,7 @@ from arco.server.spark_supervisor import ChildExited, ChildPolicy, SparkSupervis
 from arco.storage.local import LocalBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
-from tests.compactor.test_tier2 import started
+from tests.compactor.test_event_compactor import started
 from tests.processes.server import eventually
 from tests.processes.spark_child import jvm_of, lives
 

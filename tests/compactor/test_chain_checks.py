@@ -1,4 +1,4 @@
-"""Verification looks at the chains beside the manifests, too: who cannot read them cannot write."""
+"""Verification also checks the chains besides the manifests."""
 
 import re
 from collections import Counter
@@ -8,15 +8,15 @@ import pytest
 
 from arco.compactor.verification_report import ProblemKind
 from tests.catalog.workshop import Workshop, new_table, open_workshop, started
-from tests.compactor.objects import Objects
-from tests.compactor.small import check, full
+from tests.compactor.dict_backend import DictBackend
+from tests.compactor.small_catalog import check, full
 
 NUMBERS = r"(locks/catalog|sequence/catalog|_catalog/idempotency/../[0-9a-f]{64})/[0-9]+\.json"
 
 
 async def lived() -> tuple[Workshop, dict[str, bytes]]:
     """A workspace with several leases, streams and keys."""
-    objects = Objects()
+    objects = DictBackend()
     workshop = await started(open_workshop(objects))
     for name in ("a", "b"):
         workshop.api.lease.lost()

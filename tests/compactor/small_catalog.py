@@ -1,4 +1,4 @@
-"""A small catalog with everything in it: commits, drops, a merge, a mark; for verifiers to look at."""
+"""A small catalog with commits, drops, a merge and an orphan mark, to verify."""
 
 import re
 
@@ -11,7 +11,7 @@ from arco.fold.tier1 import DOMAIN
 from arco.storage.link import checksummed
 from arco.storage.roles import Role
 from tests.catalog.workshop import SCOPE, Workshop, open_workshop, spec, started, t
-from tests.compactor.objects import Objects
+from tests.compactor.dict_backend import DictBackend
 
 LAST = 12  # the number of its head
 HEAD = f"manifests/{DOMAIN}/head.json"
@@ -22,13 +22,13 @@ _built: dict[str, bytes] = {}  # built once, as its stop takes a second
 
 async def small_catalog() -> tuple[Workshop, dict[str, bytes]]:
     """A catalog that was closed properly, and its objects, open to changes."""
-    objects = Objects()
+    objects = DictBackend()
     objects.stored.update(_built or await _build())
     return open_workshop(objects), objects.stored
 
 
 async def _build() -> dict[str, bytes]:
-    objects = Objects()
+    objects = DictBackend()
     workshop = await started(open_workshop(objects))
     await workshop.table("a", "x int")
     await workshop.table("b", "x int", "y string")

@@ -1,4 +1,4 @@
-"""Synchronous compaction: on which base, with which token, and what a repeated call is told."""
+"""Synchronous compaction: on which base, with which token, and how a repeated call is answered."""
 
 from contextlib import nullcontext
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""A job whose engine crashes is divided, and the segment that does it is put into quarantine."""
+"""A job that crashes its engine is divided, and the segment that causes it goes into quarantine."""
 
 from dataclasses import dataclass, field
 from random import Random
@@ -62,9 +62,9 @@ async def test_the_segment_that_crashes_the_engine_is_found_and_quarantined_with
     assert folded.counts.events == 200
     assert folded.counts.segments == len(segments)
     rows = await rows_in(store, DOMAIN, folded.files)
-    told = [row for row in rows["quarantine"] if row["segment"] == bad.seq]
-    assert len(told) == 10
-    assert {row["reason"] for row in told} == {
+    reported = [row for row in rows["quarantine"] if row["segment"] == bad.seq]
+    assert len(reported) == 10
+    assert {row["reason"] for row in reported} == {
         "compaction of its segment failed 3 times: out of memory"
     }
     others = {ref: lines for ref, lines in segments.items() if ref != bad}

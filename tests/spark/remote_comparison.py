@@ -15,7 +15,7 @@ from arco.core.runtime import Runtime, system_runtime
 from arco.core.scope import Scope
 from arco.storage.address import parse_address
 from arco.storage.roles import Role
-from tests.compactor.engine_claims import DOMAIN, Floor
+from tests.compactor.engine_contract import DOMAIN, EngineSetup
 from tests.compactor.histories import expected, merge_parts
 from tests.compactor.in_process_engine import InProcessEngine
 from tests.stores import open_bench
@@ -28,17 +28,17 @@ async def compare(
 ) -> dict[str, int]:
     stores = open_bench(url, runtime)
     store = stores.store(Role.COMPACTOR)
-    there = Floor(stores.store(Role.API), store, engine)
-    here = Floor(stores.store(Role.API), store, InProcessEngine(store))
+    there = EngineSetup(stores.store(Role.API), store, engine)
+    here = EngineSetup(stores.store(Role.API), store, InProcessEngine(store))
     segments = await there.segments(1, lines=lines, each=20)
     print("begun", flush=True)
     files = await there.fold(segments)
-    told = expected(DOMAIN, segments)
-    assert await there.rows(*files) == told
-    assert await here.rows(*await here.fold(segments)) == told
+    reported = expected(DOMAIN, segments)
+    assert await there.rows(*files) == reported
+    assert await here.rows(*await here.fold(segments)) == reported
     base = (await there.merge(merge_parts(files, into_base=True))).files
-    assert await there.rows(*base) == told
-    return {"rows": sum(map(len, told.values())), "files": len(files), "base": len(base)}
+    assert await there.rows(*base) == reported
+    return {"rows": sum(map(len, reported.values())), "files": len(files), "base": len(base)}
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""A catalog in virtual time: weeks of commits, merges and crashes, and the janitor who comes after them."""
+"""A catalog in virtual time: weeks of commits, merges and crashes, followed by garbage collection."""
 
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -60,7 +60,7 @@ class OnlyMarks:
 
 
 @dataclass
-class Yard:
+class SimulatedCatalog:
     """One store, one API process after another, and what each manifest said when it was new."""
 
     calm: Calm
@@ -86,7 +86,7 @@ class Yard:
             SnapshotReader(store),
             Writer(store, DOMAIN, life_ms=int(life_ms)),
             compactor or self.compactor,
-            Lease(store, DOMAIN, holder="yard"),
+            Lease(store, DOMAIN, holder="sim"),
         )
 
     async def do(self, request: Ddl) -> None:
@@ -188,18 +188,20 @@ class Yard:
         ]
 
 
-def in_yard(story: Callable[[Yard], Coroutine[Any, Any, None]], *, hours: float = 10_000) -> None:
+def in_simulated_catalog(
+    story: Callable[[SimulatedCatalog], Coroutine[Any, Any, None]], *, hours: float = 10_000
+) -> None:
     """Run a story on a new catalog with a schema `s`."""
 
     async def whole(calm: Calm) -> None:
         retention = timedelta(milliseconds=RETENTION_MS)
         backend = SimBackend(calm.objects, calm.life)
         store = Store(backend, calm.runtime, scope=Scope(), role=Role.COMPACTOR)
-        yard = Yard(calm, CatalogCompactor(store, retention=retention))
-        yard._committer = yard.committer()
-        await ensure_default(yard._committer)
-        await yard.do(CreateSchema(catalog="default", name="s"))
-        await story(yard)
-        await yard.restart()
+        sim = SimulatedCatalog(calm, CatalogCompactor(store, retention=retention))
+        sim._committer = sim.committer()
+        await ensure_default(sim._committer)
+        await sim.do(CreateSchema(catalog="default", name="s"))
+        await story(sim)
+        await sim.restart()
 
     simulate(whole, hours=hours)

@@ -8,7 +8,7 @@ from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.storage.address import parse_address
 from arco.storage.roles import Role
-from tests.compactor.engine_claims import Floor
+from tests.compactor.engine_contract import EngineSetup
 from tests.stores import open_bench
 
 if TYPE_CHECKING:
@@ -18,17 +18,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Floors:
+class SparkEngines:
     """Engines of one session, over one store."""
 
     session: "SparkSession"
     runtime: Runtime
     url: str
 
-    def floor(self, sizes: "JobSizes | None" = None, *, patience_ms: float = 600_000) -> Floor:
+    def engine_setup(
+        self, sizes: "JobSizes | None" = None, *, patience_ms: float = 600_000
+    ) -> EngineSetup:
         from arco.compactor.spark.engine import SparkEngine
 
         stores = open_bench(self.url, self.runtime)
         spec = make_store_spec(parse_address(self.url), Scope(), fsync=False)
         engine = SparkEngine(self.session, spec, self.runtime, sizes, patience_ms=patience_ms)
-        return Floor(stores.store(Role.API), stores.store(Role.COMPACTOR), engine)
+        return EngineSetup(stores.store(Role.API), stores.store(Role.COMPACTOR), engine)

@@ -1,4 +1,4 @@
-"""Merging changes no rows but those that are forgotten; a rebuild from the events gives the same rows."""
+"""Merges change no rows but expired ones; a rebuild from the events gives the same rows."""
 
 import asyncio
 import random

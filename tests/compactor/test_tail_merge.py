@@ -1,4 +1,4 @@
-"""The tail of Tier 2: it stays short, bytes are written in proportion, and rows stay what they are."""
+"""The tail of event domains stays short, bytes written stay in proportion, and rows stay the same."""
 
 import itertools
 import random
@@ -26,8 +26,8 @@ from arco.compactor.tail_merge import TailPolicy
 from arco.core.clock import utc
 from arco.core.ids import new_ulid
 from arco.fold.tier2 import EXECUTIONS, QUARANTINE, SCHEDULES, TIER2
+from tests.compactor.compaction_setup import DOMAIN, CompactionSetup, Slow, open_setup
 from tests.compactor.in_process_engine import InProcessEngine
-from tests.compactor.plant import DOMAIN, Plant, Slow, open_plant
 
 DAY = timedelta(days=1)
 TABLES = TIER2[DOMAIN]
@@ -197,49 +197,49 @@ def test_bytes_are_written_in_proportion_and_the_tail_stays_short(
 # With the real engine
 
 
-async def grow(plant: Plant, cycles: int, *, start: int = 0) -> None:
-    compactor, writer = plant.compactor(), plant.writer()
+async def grow(setup: CompactionSetup, cycles: int, *, start: int = 0) -> None:
+    compactor, writer = setup.compactor(), setup.writer()
     for n in range(start, start + cycles):
-        await plant.tell(writer, f"e{n:04d}", f"shared{n % 5}")
+        await setup.tell(writer, f"e{n:04d}", f"shared{n % 5}")
         assert await compactor.cycle(everything=True) is not None
 
 
 async def test_a_tail_that_is_made_shorter_has_the_same_rows() -> None:
-    plant = open_plant()
-    await grow(plant, POLICY.longest)
-    before = await plant.rows(hidden=True)
-    cycle = await plant.compactor().merge()
+    setup = open_setup()
+    await grow(setup, POLICY.longest)
+    before = await setup.rows(hidden=True)
+    cycle = await setup.compactor().merge()
     assert cycle is not None
     assert (cycle.kind, cycle.files, cycle.counts) == (CommitKind.MERGE, 1, Counts())
     assert list(cycle.phases_ms) == ["merge", "publish"]
-    head, commit = await plant.head(), (await plant.commits())[-1]
+    head, commit = await setup.head(), (await setup.commits())[-1]
     assert len(head.tail["executions"]) == 1
     assert head.base == Base()
     assert head.rows_changed_at == POLICY.longest - 1
     assert len(commit.removed) == POLICY.longest
     assert [each.path for each in commit.added] == [head.tail["executions"][0].path]
-    assert await plant.rows(hidden=True) == before
-    assert await plant.compactor().merge() is None
+    assert await setup.rows(hidden=True) == before
+    assert await setup.compactor().merge() is None
 
 
 async def test_a_tail_that_goes_into_the_base_has_the_same_rows() -> None:
-    plant = open_plant()
-    writer = plant.writer()
-    compactor = plant.compactor(policy=SOON)
+    setup = open_setup()
+    writer = setup.writer()
+    compactor = setup.compactor(policy=SOON)
     for n in range(40):
-        events = [plant.started(f"e{n}"), plant.completed(f"e{n - 3}", "FAILED")]
-        events.append(plant.event("schedule_defined", {}))  # which is no such event: quarantined
+        events = [setup.started(f"e{n}"), setup.completed(f"e{n - 3}", "FAILED")]
+        events.append(setup.event("schedule_defined", {}))  # which is no such event: quarantined
         await writer.append(events)
         await compactor.cycle(everything=True)
-        before = await plant.rows(hidden=True)
+        before = await setup.rows(hidden=True)
         if await compactor.merge() is not None:
-            assert await plant.rows(hidden=True) == before
-        assert max(map(len, (await plant.head()).tail.values()), default=0) < SOON.longest
-    head, commits = await plant.head(), await plant.commits()
+            assert await setup.rows(hidden=True) == before
+        assert max(map(len, (await setup.head()).tail.values()), default=0) < SOON.longest
+    head, commits = await setup.head(), await setup.commits()
     assert head.base.index is not None
     assert set(head.base.whole) == {"quarantine"}
-    assert len((await plant.rows())["executions"]) == 43
-    index = await read_index(plant.store(), head.base.index)
+    assert len((await setup.rows())["executions"]) == 43
+    index = await read_index(setup.store(), head.base.index)
     for bucket, ref_ in index.tables["executions"].items():
         assert ref_.buckets == (int(bucket),)
     named = {each.path for each in head.named()} | {head.base.index.path}
@@ -250,117 +250,117 @@ async def test_a_tail_that_goes_into_the_base_has_the_same_rows() -> None:
 
 
 async def test_a_large_base_is_not_written_anew_for_a_few_rows() -> None:
-    plant = open_plant()
-    writer = plant.writer()
-    compactor = plant.compactor(policy=TailPolicy(longest=4, many_rows=300))
-    await plant.tell(writer, *(f"old{n}" for n in range(400)))
+    setup = open_setup()
+    writer = setup.writer()
+    compactor = setup.compactor(policy=TailPolicy(longest=4, many_rows=300))
+    await setup.tell(writer, *(f"old{n}" for n in range(400)))
     await compactor.cycle()
     first = await compactor.merge()
     assert first is not None
     for n in range(30):
-        await plant.tell(writer, f"new{n}")
+        await setup.tell(writer, f"new{n}")
         await compactor.cycle(everything=True)
         later = await compactor.merge()
         assert later is None or later.files == 1
-    assert len((await plant.rows())["executions"]) == 430
+    assert len((await setup.rows())["executions"]) == 430
 
 
 async def test_a_merge_is_published_over_cycles_that_came_meanwhile() -> None:
-    plant = open_plant()
-    await grow(plant, 4)
-    slow = Slow(InProcessEngine(plant.store()))
+    setup = open_setup()
+    await grow(setup, 4)
+    slow = Slow(InProcessEngine(setup.store()))
 
     async def meanwhile() -> None:
-        await grow(plant, 3, start=4)
+        await grow(setup, 3, start=4)
 
     slow.meanwhile = meanwhile
-    merged = await plant.compactor(slow, policy=SOON).merge()
+    merged = await setup.compactor(slow, policy=SOON).merge()
     assert merged is not None
     assert merged.manifest == 7
-    head = await plant.head()
+    head = await setup.head()
     assert len(head.tail["executions"]) == 1 + 3
-    assert await plant.executions() == sorted(set(plant.told))
+    assert await setup.executions() == sorted(set(setup.reported))
 
 
 @pytest.mark.parametrize("many_rows", [0, 1_000])
 async def test_of_two_merges_at_once_one_is_published(many_rows: int) -> None:
-    plant = open_plant()
-    await grow(plant, 4)
+    setup = open_setup()
+    await grow(setup, 4)
     policy = TailPolicy(longest=4, many_rows=many_rows)
-    slow = Slow(InProcessEngine(plant.store()))
+    slow = Slow(InProcessEngine(setup.store()))
     done: list[object] = []
 
     async def meanwhile() -> None:
-        done.append(await plant.compactor(policy=policy).merge())
+        done.append(await setup.compactor(policy=policy).merge())
 
     slow.meanwhile = meanwhile
-    assert await plant.compactor(slow, policy=policy).merge() is None
+    assert await setup.compactor(slow, policy=policy).merge() is None
     assert done[0] is not None
-    assert await plant.executions() == sorted(set(plant.told))
+    assert await setup.executions() == sorted(set(setup.reported))
 
 
 async def test_a_merge_whose_files_may_have_been_collected_is_not_published() -> None:
-    plant = open_plant()
-    await grow(plant, 4)
-    slow = Slow(InProcessEngine(plant.store()))
+    setup = open_setup()
+    await grow(setup, 4)
+    slow = Slow(InProcessEngine(setup.store()))
 
     async def meanwhile() -> None:
-        plant.clock.pass_ms(1)
-        await mark_orphans(Publisher(plant.store(), DOMAIN), new_ulid(plant.runtime))
+        setup.clock.pass_ms(1)
+        await mark_orphans(Publisher(setup.store(), DOMAIN), new_ulid(setup.runtime))
 
     slow.meanwhile = meanwhile
-    compactor = plant.compactor(slow, policy=SOON)
+    compactor = setup.compactor(slow, policy=SOON)
     assert await compactor.merge() is None
-    assert (await plant.commits())[-1].kind is CommitKind.MARK
+    assert (await setup.commits())[-1].kind is CommitKind.MARK
     assert await compactor.merge() is not None
-    assert await plant.executions() == sorted(set(plant.told))
+    assert await setup.executions() == sorted(set(setup.reported))
 
 
 # Retention
 
 
-async def aged(plant: Plant) -> DomainCompactor:
+async def aged(setup: CompactionSetup) -> DomainCompactor:
     """Old and young rows in the tail, and a bound between them."""
-    writer = plant.writer()
-    compactor = plant.compactor(policy=SOON, retention={"executions": 10 * DAY})
-    now = utc(plant.clock.now_ms())
+    writer = setup.writer()
+    compactor = setup.compactor(policy=SOON, retention={"executions": 10 * DAY})
+    now = utc(setup.clock.now_ms())
     for n in range(8):
-        await plant.tell(writer, f"old{n}", at=now - 9 * DAY)
+        await setup.tell(writer, f"old{n}", at=now - 9 * DAY)
     await compactor.cycle()
-    plant.clock.pass_ms(2 * DAY / timedelta(milliseconds=1))
+    setup.clock.pass_ms(2 * DAY / timedelta(milliseconds=1))
     for n in range(8):
-        await plant.tell(writer, f"young{n}")
+        await setup.tell(writer, f"young{n}")
     await compactor.cycle(everything=True)
     return compactor
 
 
 async def test_rows_that_are_no_longer_retained_are_left_out_of_the_base() -> None:
-    plant = open_plant()
-    compactor = await aged(plant)
-    assert len(await plant.executions()) == 8
-    assert len((await plant.rows(hidden=True))["executions"]) == 16
+    setup = open_setup()
+    compactor = await aged(setup)
+    assert len(await setup.executions()) == 8
+    assert len((await setup.rows(hidden=True))["executions"]) == 16
     merged = await compactor.merge()
     assert merged is not None
-    assert (await plant.head()).rows_changed_at == merged.manifest
-    assert len((await plant.rows(hidden=True))["executions"]) == 8
+    assert (await setup.head()).rows_changed_at == merged.manifest
+    assert len((await setup.rows(hidden=True))["executions"]) == 8
 
 
 async def test_a_merge_that_leaves_rows_out_is_not_published_over_rows_that_it_has_not_seen() -> (
     None
 ):
-    plant = open_plant()
-    await aged(plant)
-    slow = Slow(InProcessEngine(plant.store()))
-    compactor = plant.compactor(slow, policy=SOON)
+    setup = open_setup()
+    await aged(setup)
+    slow = Slow(InProcessEngine(setup.store()))
+    compactor = setup.compactor(slow, policy=SOON)
 
     async def meanwhile() -> None:
-        await grow(plant, 1)
+        await grow(setup, 1)
 
     slow.meanwhile = meanwhile
     assert await compactor.merge() is None
     slow.meanwhile = meanwhile
     assert await compactor.merge() is not None, "then it leaves nothing out, and need not starve"
-    assert len((await plant.rows(hidden=True))["executions"]) == 18
+    assert len((await setup.rows(hidden=True))["executions"]) == 18
 
 
 def test_no_merge_has_more_rows_than_a_task_can_hold() -> None:

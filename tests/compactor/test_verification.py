@@ -1,4 +1,4 @@
-"""Verification: what it counts, what it finds, whom it blames."""
+"""Verification: what it counts, which problems it finds, and which object it names."""
 
 from datetime import timedelta
 
@@ -18,8 +18,8 @@ from arco.storage.collect import DEFAULT_RETENTION_MS
 from arco.storage.hint import Hint
 from arco.storage.roles import Role
 from tests.catalog.workshop import after, open_workshop, started
-from tests.compactor.objects import Objects
-from tests.compactor.small import (
+from tests.compactor.dict_backend import DictBackend
+from tests.compactor.small_catalog import (
     HEAD,
     LAST,
     anchor,
@@ -49,7 +49,7 @@ async def test_a_sound_catalog_passes_and_everything_in_it_is_counted() -> None:
 
 
 async def test_an_empty_workspace_is_sound() -> None:
-    report = await check(open_workshop(Objects()))
+    report = await check(open_workshop(DictBackend()))
     assert report.ok
     assert report.head == -1
     assert report.checked.manifests == 0
@@ -78,15 +78,15 @@ async def test_a_reader_verifies_what_is_published_and_no_events() -> None:
 
 async def test_progress_reaches_what_there_was_to_do() -> None:
     workshop, _ = await small_catalog()
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     await verify(
         workshop.store(Role.JANITOR),
         DOMAIN,
         everything=True,
-        progress=lambda done, total: told.append((done, total)),
+        progress=lambda done, total: reported.append((done, total)),
     )
-    assert told[-1][0] == told[-1][1] > LAST
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert reported[-1][0] == reported[-1][1] > LAST
+    assert [done for done, _ in reported] == sorted(done for done, _ in reported)
 
 
 async def test_a_store_that_does_not_answer_is_no_verdict() -> None:
@@ -149,7 +149,7 @@ async def test_a_floor_that_is_missing_is_found_by_the_hint() -> None:
 
 async def test_a_collected_catalog_is_sound_and_its_floor_is_vouched_for() -> None:
     workshop, stored = await small_catalog()
-    assert isinstance(workshop.backend, Objects)
+    assert isinstance(workshop.backend, DictBackend)
     workshop.backend.now_ms += 10 * DEFAULT_RETENTION_MS
     await collect_garbage(workshop.store(Role.JANITOR), None)
     report = await check(workshop)
@@ -236,7 +236,7 @@ async def test_an_event_with_other_rows_is_found_though_its_id_is_right() -> Non
 
 async def test_a_segment_that_had_gone_before_its_commit_was_published_is_no_problem() -> None:
     """Its process slept between append and commit for longer than segments are sure to be kept."""
-    objects = Objects()
+    objects = DictBackend()
     workshop = await started(open_workshop(objects))
 
     async def sleep() -> None:

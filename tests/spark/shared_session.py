@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def living_session() -> "SparkSession":
+def shared_session() -> "SparkSession":
     """The Spark that runs in this process; begun anew if a test before has taken its JVM along."""
     from pyspark.sql import SparkSession
 

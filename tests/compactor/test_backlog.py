@@ -1,4 +1,4 @@
-"""The one look that decides whether Spark is worth its start."""
+"""Whether an event domain has a backlog, which decides whether Spark is started."""
 
 from datetime import timedelta
 from pathlib import Path

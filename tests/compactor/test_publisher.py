@@ -1,4 +1,4 @@
-"""Publishing: all that a manifest names is there before it, and a crash anywhere leaves a whole catalog."""
+"""Publishing: all that a manifest names exists before it, and a crash leaves a complete catalog."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Verification of a domain of Tier 2: what is published there is found right, or named (figure 10)."""
+"""Verification of an event domain: sound state passes, and damage is named (figure 10)."""
 
 import re
 from collections.abc import Iterator
@@ -15,9 +15,9 @@ from arco.compactor.verification_report import Discrepancy, ProblemKind, Verific
 from arco.core.scope import Scope
 from arco.ledger.watermark import Watermark
 from arco.storage.roles import Role
+from tests.compactor.compaction_setup import DOMAIN, CompactionSetup, open_setup
+from tests.compactor.dict_backend import DictBackend
 from tests.compactor.in_process_engine import InProcessEngine
-from tests.compactor.objects import Objects
-from tests.compactor.plant import DOMAIN, Plant, open_plant
 from tests.compactor.test_tamper import Tampering, put, tamperings
 from tests.figures import Figure
 
@@ -31,33 +31,33 @@ KINDS = {
 A, B, C = (f"01ARZ3NDEKTSV4RRFFQ69G5FA{last}" for last in "VWX")
 
 
-async def lived_in() -> tuple[Plant, dict[str, bytes]]:
+async def lived_in() -> tuple[CompactionSetup, dict[str, bytes]]:
     """A domain with folds, quarantine, a merge, a rebuild, and streams both open and closed."""
-    objects, plant = Objects(), open_plant()
-    plant.backend = objects
-    compactor = plant.compactor(retention={"executions": timedelta(days=30)})
-    writer = plant.writer()
+    objects, setup = DictBackend(), open_setup()
+    setup.backend = objects
+    compactor = setup.compactor(retention={"executions": timedelta(days=30)})
+    writer = setup.writer()
     for number in range(18):
-        await plant.tell(writer, f"e{number}")
+        await setup.tell(writer, f"e{number}")
         if number % 6 == 0:
-            await writer.append([plant.event("execution_started", {"nonsense": number})])
+            await writer.append([setup.event("execution_started", {"nonsense": number})])
         await compactor.cycle(everything=True)
     assert await compactor.merge() is not None
     await writer.close()
-    await plant.tell(plant.writer(), "later")
+    await setup.tell(setup.writer(), "later")
     await compactor.cycle(everything=True)
     await compactor.close()
-    await rebuild(plant.store(), DOMAIN, InProcessEngine(plant.store()))
-    await plant.tell(plant.writer(), "last")
+    await rebuild(setup.store(), DOMAIN, InProcessEngine(setup.store()))
+    await setup.tell(setup.writer(), "last")
     await compactor.cycle(everything=True)
     await compactor.close()
-    return plant, objects.stored
+    return setup, objects.stored
 
 
 async def check(
-    plant: Plant, role: Role = Role.JANITOR, **more: set[FileRef]
+    setup: CompactionSetup, role: Role = Role.JANITOR, **more: set[FileRef]
 ) -> VerificationReport:
-    return await verify(plant.store(role), DOMAIN, everything=True, sound=more.get("sound"))
+    return await verify(setup.store(role), DOMAIN, everything=True, sound=more.get("sound"))
 
 
 def paths(stored: dict[str, bytes], pattern: str) -> list[str]:
@@ -66,18 +66,18 @@ def paths(stored: dict[str, bytes], pattern: str) -> list[str]:
 
 
 async def test_what_the_compactor_publishes_is_found_right() -> None:
-    plant, _ = await lived_in()
-    report = await check(plant)
+    setup, _ = await lived_in()
+    report = await check(setup)
     assert report.ok, report.problem
-    kinds = {each.kind for each in await plant.commits()}
+    kinds = {each.kind for each in await setup.commits()}
     assert kinds == {CommitKind.FOLD, CommitKind.MERGE, CommitKind.REBUILD}
     assert report.checked.manifests == report.head + 1 > 20
     assert report.checked.rows > 40
 
 
 async def test_a_reader_verifies_as_much_as_is_published() -> None:
-    plant, stored = await lived_in()
-    whole, readable = await check(plant), await check(plant, Role.READER)
+    setup, stored = await lived_in()
+    whole, readable = await check(setup), await check(setup, Role.READER)
     assert readable.ok, readable.problem
     assert paths(stored, rf"quarantine/{DOMAIN}/.+")
     assert readable.checked.files == whole.checked.files
@@ -86,9 +86,9 @@ async def test_a_reader_verifies_as_much_as_is_published() -> None:
 async def test_every_change_of_one_published_object_of_tier_2_is_found_and_the_object_named(
     figure: Figure,
 ) -> None:
-    plant, stored = await lived_in()
+    setup, stored = await lived_in()
     sound: set[FileRef] = set()
-    report = await check(plant, sound=sound)
+    report = await check(setup, sound=sound)
     assert report.ok, report.problem
     alike = {kind: paths(stored, pattern) for kind, pattern in KINDS.items()}
     published = paths(stored, f"(manifests|commits|state|quarantine)/{DOMAIN}/.+")
@@ -100,13 +100,13 @@ async def test_every_change_of_one_published_object_of_tier_2_is_found_and_the_o
             if all(kept[full(path)] == raw for path, raw in tampering.changed.items()):
                 continue
             put(stored, {full(path): raw for path, raw in tampering.changed.items()})
-            found = (await check(plant, sound=sound)).problem
+            found = (await check(setup, sound=sound)).problem
             put(stored, kept)
             count += 1
             if found is None or found.path not in tampering.changed:
                 missed.append(f"{tampering.what} {list(tampering.changed)}: {found}")
     assert not missed, "\n".join(missed[:20])
-    assert (await check(plant, sound=sound)).ok
+    assert (await check(setup, sound=sound)).ok
     figure(f"tamper: {count} of {count} changes of Tier 2 detected and named")
 
 
@@ -121,7 +121,7 @@ def full(path: str) -> str:
 
 
 async def test_a_seal_that_is_gone_or_replaced_is_missed() -> None:
-    plant, stored = await lived_in()
+    setup, stored = await lived_in()
     [seal] = [
         path
         for path in paths(stored, rf"ledger/{DOMAIN}/.+")
@@ -137,15 +137,15 @@ async def test_a_seal_that_is_gone_or_replaced_is_missed() -> None:
     for change in changes:
         kept = stored[full(seal)]
         put(stored, {full(path): raw for path, raw in change.changed.items()})
-        problem = (await check(plant)).problem
+        problem = (await check(setup)).problem
         stored[full(seal)] = kept
         assert problem is not None, change.what
         assert (problem.kind, problem.path) == (ProblemKind.EVENT, seal)
 
 
 async def test_segments_that_were_folded_are_counted_and_must_be_there() -> None:
-    plant, stored = await lived_in()
-    report = await check(plant)
+    setup, stored = await lived_in()
+    report = await check(setup)
     assert report.checked.events == 21  # all but those of the oldest manifest
     segments = [
         path
@@ -163,11 +163,11 @@ async def test_segments_that_were_folded_are_counted_and_must_be_there() -> None
             b"",
         ):
             put(stored, {full(path): other})
-            problem = (await check(plant)).problem
+            problem = (await check(setup)).problem
             missed += [path] if problem is None or problem.kind is not ProblemKind.EVENT else []
             stored[full(path)] = raw
     assert sorted(set(missed)) == segments[:2]  # of the first manifest, which may be collected
-    assert (await verify(plant.store(Role.READER), DOMAIN, everything=True)).checked.events == 0
+    assert (await verify(setup.store(Role.READER), DOMAIN, everything=True)).checked.events == 0
 
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)

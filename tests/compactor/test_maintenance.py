@@ -1,4 +1,4 @@
-"""GcReport, verification, inspection and rebuild of what the compactor publishes: they agree (P20)."""
+"""Collection, verification, inspection and rebuild agree on what the compactor publishes (P20)."""
 
 from datetime import timedelta
 
@@ -11,9 +11,9 @@ from arco.compactor.rebuild import rebuild
 from arco.compactor.verification import verify
 from arco.core.clock import utc
 from arco.storage.roles import Role
+from tests.compactor.compaction_setup import DOMAIN, Rows, open_setup, state_of
+from tests.compactor.dict_backend import DictBackend
 from tests.compactor.in_process_engine import InProcessEngine
-from tests.compactor.objects import Objects
-from tests.compactor.plant import DOMAIN, Rows, open_plant, state_of
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -22,25 +22,25 @@ KEEP = {"executions": timedelta(days=4)}
 
 
 class Site:
-    """A plant on a store whose clock goes with ours."""
+    """A setup on a store whose clock follows the local one."""
 
     def __init__(self) -> None:
-        self.objects, self.plant = Objects(), open_plant()
-        self.plant.backend = self.objects
-        self.compactor = self.plant.compactor(retention=KEEP)
+        self.objects, self.setup = DictBackend(), open_setup()
+        self.setup.backend = self.objects
+        self.compactor = self.setup.compactor(retention=KEEP)
         self.pass_ms(0)
 
     def pass_ms(self, ms: int) -> None:
-        self.plant.clock.pass_ms(ms)
-        self.objects.now_ms = self.plant.clock.now_ms()
+        self.setup.clock.pass_ms(ms)
+        self.objects.now_ms = self.setup.clock.now_ms()
 
     async def live(self, days: int) -> None:
         """Each day a writer, two executions in two cycles, and merges as they are due."""
         for day in range(days):
-            writer = self.plant.writer()
+            writer = self.setup.writer()
             for part in range(2):
-                await self.plant.tell(writer, f"d{day:02d}-{part}")
-                await writer.append([self.plant.event("nonsense", {})])
+                await self.setup.tell(writer, f"d{day:02d}-{part}")
+                await writer.append([self.setup.event("nonsense", {})])
                 await self.compactor.cycle(everything=True)
                 await self.compactor.merge()
                 self.pass_ms(DAY_MS // 2)
@@ -50,25 +50,25 @@ class Site:
 
     async def collect(self) -> GcReport:
         return await collect_garbage(
-            self.plant.store(Role.JANITOR),
-            CatalogCompactor(self.plant.store()),
+            self.setup.store(Role.JANITOR),
+            CatalogCompactor(self.setup.store()),
             domain=DOMAIN,
             retention_ms=RETENTION_MS,
         )
 
     async def assert_well(self) -> None:
-        report = await verify(self.plant.store(Role.JANITOR), DOMAIN, everything=True)
+        report = await verify(self.setup.store(Role.JANITOR), DOMAIN, everything=True)
         assert report.ok, report.problem
-        found = await inspect_domain(self.plant.store(Role.JANITOR), DOMAIN)
+        found = await inspect_domain(self.setup.store(Role.JANITOR), DOMAIN)
         assert found.ok, found.troubles
 
     async def head(self) -> Manifest:
-        head = manifest_at(await Publisher(self.plant.store(), DOMAIN).chain.head())
+        head = manifest_at(await Publisher(self.setup.store(), DOMAIN).chain.head())
         assert head is not None
         return head
 
     async def rows(self) -> Rows:
-        state = await state_of(self.plant.store(), await self.head())
+        state = await state_of(self.setup.store(), await self.head())
         return {name: sorted(rows.to_pylist(), key=str) for name, rows in state.items()}
 
 
@@ -83,7 +83,7 @@ async def test_a_rebuild_after_a_collection_gives_the_same_rows() -> None:
     assert gone.files.objects > 10
     await site.assert_well()
     assert await site.rows() == before
-    store = site.plant.store()
+    store = site.setup.store()
     rebuilt = await rebuild(store, DOMAIN, InProcessEngine(store))
     assert rebuilt.start == gone.floor  # the oldest kept: all that was folded since is there
     assert rebuilt.counts.segments > 0
@@ -96,12 +96,12 @@ async def test_rows_that_are_not_retained_stay_away_whatever_is_collected_or_reb
     await site.live(12)
     bound = (await site.head()).retained_from["executions"]
     kept = [row["execution_id"] for row in (await site.rows())["executions"]]
-    assert 0 < len(kept) < len(site.plant.told)
-    assert bound <= utc(site.plant.clock.now_ms()) - KEEP["executions"]
+    assert 0 < len(kept) < len(site.setup.reported)
+    assert bound <= utc(site.setup.clock.now_ms()) - KEEP["executions"]
     assert len((await site.rows())["quarantine"]) == 24  # for which nothing was configured
     for _ in range(2):
         await site.collect()
-        store = site.plant.store()
+        store = site.setup.store()
         await rebuild(store, DOMAIN, InProcessEngine(store))
         assert [row["execution_id"] for row in (await site.rows())["executions"]] == kept
         assert (await site.head()).retained_from["executions"] == bound

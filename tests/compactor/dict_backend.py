@@ -1,4 +1,4 @@
-"""A store that is a dictionary: quick to ask, and open to whoever wants to spoil it."""
+"""A backend that is a dictionary: fast, and open to tests that damage objects."""
 
 from collections.abc import AsyncIterator
 
@@ -6,7 +6,7 @@ from arco.core.errors import AlreadyExists, NotFound
 from arco.storage.backend import Meta
 
 
-class Objects:
+class DictBackend:
     """As `arco.storage.backend.Backend`."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Cycles: every acknowledged event is published exactly once, whoever races and whoever dies."""
+"""Cycles: every acknowledged event is published exactly once, despite races and crashes."""
 
 import asyncio
 import random
@@ -27,8 +27,8 @@ from arco.ledger.slot import slots_of
 from arco.ledger.watermark import Watermark
 from arco.storage.observed import ObservedBackend
 from arco.storage.roles import Role
+from tests.compactor.compaction_setup import DOMAIN, CompactionSetup, Slow, open_setup, tell_all
 from tests.compactor.in_process_engine import InProcessEngine
-from tests.compactor.plant import DOMAIN, Plant, Slow, open_plant, tell_all
 from tests.sim.world import SECOND_MS
 from tests.storage.interposed import Interposed
 from tests.tally import Tally
@@ -36,73 +36,73 @@ from tests.tally import Tally
 DAY = timedelta(days=1)
 
 
-async def folded_once(plant: Plant) -> None:
+async def folded_once(setup: CompactionSetup) -> None:
     """Every segment was folded by exactly one commit, and every execution is there."""
     spans: dict[str, int] = {}
-    for commit in await plant.commits():
+    for commit in await setup.commits():
         for stream, (first, last) in commit.streams.items():
             assert first == spans.get(stream, -1) + 1
             spans[stream] = last
-    commits = await plant.commits()
-    assert sum(each.counts.events for each in commits if each.counts) == len(plant.told)
-    assert await plant.executions() == sorted(plant.told)
+    commits = await setup.commits()
+    assert sum(each.counts.events for each in commits if each.counts) == len(setup.reported)
+    assert await setup.executions() == sorted(setup.reported)
 
 
 async def test_what_was_told_is_published_with_a_watermark_and_its_counts() -> None:
-    plant = open_plant()
-    writer = plant.writer()
-    await plant.tell(writer, "a", "b")
-    plant.clock.pass_ms(700)
-    await plant.tell(writer, "c")
-    compactor = plant.compactor()
+    setup = open_setup()
+    writer = setup.writer()
+    await setup.tell(writer, "a", "b")
+    setup.clock.pass_ms(700)
+    await setup.tell(writer, "c")
+    compactor = setup.compactor()
     cycle = await compactor.cycle()
     assert cycle is not None
     assert (cycle.kind, cycle.manifest, cycle.lag_ms) == (CommitKind.FOLD, 0, 700)
     assert (cycle.counts.events, cycle.counts.segments, cycle.files) == (3, 2, 1)
     assert cycle.size_bytes > 0
     assert list(cycle.phases_ms) == ["find", "fold", "publish"]
-    [manifest], [commit] = await plant.manifests(), await plant.commits()
+    [manifest], [commit] = await setup.manifests(), await setup.commits()
     assert list(manifest.watermark.open.values()) == [1]
     assert list(commit.streams.values()) == [(0, 1)]
     assert commit.counts == cycle.counts
     assert {ref.path for ref in commit.added} == {ref.path for ref in manifest.named()}
-    assert await plant.executions() == ["a", "b", "c"]
+    assert await setup.executions() == ["a", "b", "c"]
     assert await compactor.cycle(everything=True) is None
 
 
 async def test_a_cycle_adds_to_the_tail_and_leaves_what_is_there() -> None:
-    plant, compactor = (made := open_plant()), made.compactor()
-    writer = plant.writer()
+    setup, compactor = (made := open_setup()), made.compactor()
+    writer = setup.writer()
     for name in "abc":
-        await plant.tell(writer, name)
+        await setup.tell(writer, name)
         assert await compactor.cycle(everything=True) is not None
-    first, second, third = await plant.manifests()
+    first, second, third = await setup.manifests()
     assert first.tail["executions"] == third.tail["executions"][:1]
     assert second.tail["executions"] == third.tail["executions"][:2]
     assert [each.rows_changed_at for each in (first, second, third)] == [0, 1, 2]
-    await folded_once(plant)
+    await folded_once(setup)
 
 
 async def test_a_backlog_is_folded_batch_by_batch() -> None:
-    plant = open_plant()
-    compactor = plant.compactor(most_segments=8)
-    await tell_all(plant, [plant.writer() for _ in range(3)], 10)
+    setup = open_setup()
+    compactor = setup.compactor(most_segments=8)
+    await tell_all(setup, [setup.writer() for _ in range(3)], 10)
     behind = []
     while await compactor.cycle() is not None:
         behind.append(compactor.is_behind)
     assert behind == [True, True, True, False]
-    await folded_once(plant)
+    await folded_once(setup)
 
 
 async def test_a_warm_cycle_takes_seven_round_trips() -> None:
-    plant, tally = open_plant(), Tally()
-    backend = ObservedBackend(plant.backend, tally, plant.clock)
-    compactor = plant.compactor(backend=backend)
-    writer = plant.writer()
-    await plant.tell(writer, "a")
+    setup, tally = open_setup(), Tally()
+    backend = ObservedBackend(setup.backend, tally, setup.clock)
+    compactor = setup.compactor(backend=backend)
+    writer = setup.writer()
+    await setup.tell(writer, "a")
     await compactor.cycle()
-    await plant.tell(writer, "b")
-    compactor.ring((await plant.head()).watermark.open.popitem()[0])
+    await setup.tell(writer, "b")
+    compactor.ring((await setup.head()).watermark.open.popitem()[0])
     tally.clear()
     assert await compactor.cycle() is not None
     await compactor.close()
@@ -117,16 +117,16 @@ async def test_a_warm_cycle_takes_seven_round_trips() -> None:
 
 
 async def test_segments_that_were_handed_over_are_neither_looked_for_nor_read() -> None:
-    plant, tally = open_plant(), Tally()
-    backend = ObservedBackend(plant.backend, tally, plant.clock)
-    compactor = plant.compactor(backend=backend)
-    writer = plant.writer()
-    await plant.tell(writer, "a")
+    setup, tally = open_setup(), Tally()
+    backend = ObservedBackend(setup.backend, tally, setup.clock)
+    compactor = setup.compactor(backend=backend)
+    writer = setup.writer()
+    await setup.tell(writer, "a")
     await compactor.cycle()
-    [stream] = (await plant.head()).watermark.open
+    [stream] = (await setup.head()).watermark.open
     for name in "bcdefg":
-        await plant.tell(writer, name)
-    handed = [await find_segment(plant.store(), DOMAIN, stream, seq) for seq in (1, 2, 3, 5, 6)]
+        await setup.tell(writer, name)
+    handed = [await find_segment(setup.store(), DOMAIN, stream, seq) for seq in (1, 2, 3, 5, 6)]
     compactor.ring(stream, handed=[each for each in handed if each is not None])
     tally.clear()
     cycle = await compactor.cycle()
@@ -135,88 +135,88 @@ async def test_segments_that_were_handed_over_are_neither_looked_for_nor_read() 
     asked = [(verb, key.rpartition("/")[2]) for verb, key, _ in tally.seen if "/ledger/" in key]
     read = [name for verb, name in asked if verb == "get"]
     assert read == ["000000000004.jsonl"]  # the one that was not handed over
-    await folded_once(plant)
+    await folded_once(setup)
     for name in "hi":
-        await plant.tell(writer, name)
-    last = [await find_segment(plant.store(), DOMAIN, stream, seq) for seq in (7, 8)]
+        await setup.tell(writer, name)
+    last = [await find_segment(setup.store(), DOMAIN, stream, seq) for seq in (7, 8)]
     compactor.ring(stream, handed=[each for each in last if each is not None])
     tally.clear()
     assert await compactor.cycle() is not None
     asked = [(verb, key.rpartition("/")[2]) for verb, key, _ in tally.seen if "/ledger/" in key]
     assert asked == [("get_range", "000000000009.jsonl")]
-    await folded_once(plant)
+    await folded_once(setup)
 
 
 async def test_handed_bytes_that_are_not_those_of_the_segment_are_not_folded() -> None:
-    plant, compactor = (made := open_plant()), made.compactor()
-    writer = plant.writer()
-    await plant.tell(writer, "a")
+    setup, compactor = (made := open_setup()), made.compactor()
+    writer = setup.writer()
+    await setup.tell(writer, "a")
     await compactor.cycle()
-    [stream] = (await plant.head()).watermark.open
-    await plant.tell(writer, "b")
-    other = await find_segment(plant.store(), DOMAIN, stream, 0)
+    [stream] = (await setup.head()).watermark.open
+    await setup.tell(writer, "b")
+    other = await find_segment(setup.store(), DOMAIN, stream, 0)
     assert other is not None
     compactor.ring(stream, handed=[Segment(stream, 1, False, other.raw)])
     with pytest.raises(Corrupt, match="says that it is segment 0"):
         await compactor.cycle()
     assert await compactor.cycle() is not None  # from the store
-    await folded_once(plant)
+    await folded_once(setup)
 
 
 # Slots and seals
 
 
 async def test_a_stream_without_events_waits_a_while_before_it_is_published_alone() -> None:
-    plant = open_plant()
-    writer = plant.writer()
-    compactor = plant.compactor()
-    await plant.tell(writer, "a")
+    setup = open_setup()
+    writer = setup.writer()
+    compactor = setup.compactor()
+    await setup.tell(writer, "a")
     assert await compactor.cycle() is not None
     await writer.close()
-    plant.clock.pass_ms(SECOND_MS)
+    setup.clock.pass_ms(SECOND_MS)
     assert await compactor.cycle() is None
     assert compactor.due_in_ms() <= LINGER_MS
-    plant.clock.pass_ms(LINGER_MS)
+    setup.clock.pass_ms(LINGER_MS)
     alone = await compactor.cycle()
     assert alone is not None
     assert (alone.files, alone.counts.events, alone.lag_ms) == (0, 0, None)
-    head = await plant.head()
+    head = await setup.head()
     assert head.watermark == Watermark(1, {})
     assert head.rows_changed_at == 0
-    assert list((await plant.commits())[-1].streams.values()) == [(1, 1)]
+    assert list((await setup.commits())[-1].streams.values()) == [(1, 1)]
 
 
 async def test_a_seal_that_waits_is_published_with_the_next_events() -> None:
-    plant = open_plant()
-    compactor = plant.compactor()
-    first = plant.writer()
-    await plant.tell(first, "a")
+    setup = open_setup()
+    compactor = setup.compactor()
+    first = setup.writer()
+    await setup.tell(first, "a")
     await compactor.cycle()
     await first.close()
-    plant.clock.pass_ms(SECOND_MS)
+    setup.clock.pass_ms(SECOND_MS)
     assert await compactor.cycle() is None
-    await plant.tell(plant.writer(), "b")
-    plant.clock.pass_ms(SECOND_MS)
+    await setup.tell(setup.writer(), "b")
+    setup.clock.pass_ms(SECOND_MS)
     assert await compactor.cycle() is not None
-    manifests = await plant.manifests()
+    manifests = await setup.manifests()
     assert len(manifests) == 2
     assert manifests[-1].watermark.frontier == 2
     assert list(manifests[-1].watermark.open.values()) == [0]
-    await folded_once(plant)
+    await folded_once(setup)
 
 
 async def test_a_seal_that_was_found_and_not_published_is_found_again() -> None:
-    plant = open_plant()
-    writer = plant.writer()
-    await plant.tell(writer, "a")
-    first = plant.compactor()
+    setup = open_setup()
+    writer = setup.writer()
+    await setup.tell(writer, "a")
+    first = setup.compactor()
     await first.cycle()
     await writer.close()
-    plant.clock.pass_ms(SECOND_MS)
+    setup.clock.pass_ms(SECOND_MS)
     assert await first.cycle() is None
-    again = await plant.compactor().cycle(everything=True)
+    again = await setup.compactor().cycle(everything=True)
     assert again is not None
-    assert (await plant.head()).watermark == Watermark(1, {})
+    assert (await setup.head()).watermark == Watermark(1, {})
 
 
 # Races
@@ -236,11 +236,11 @@ class Uneven(Slow):
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_two_compactors_at_once_publish_every_event_exactly_once(seed: int) -> None:
-    plant, rng = open_plant(), random.Random(seed)
-    writers = [plant.writer() for _ in range(3)]
-    engines = [Uneven(InProcessEngine(plant.store()), rng) for _ in range(2)]
-    both = [plant.compactor(engine, most_segments=4) for engine in engines]
-    telling = asyncio.ensure_future(tell_all(plant, writers, 20))
+    setup, rng = open_setup(), random.Random(seed)
+    writers = [setup.writer() for _ in range(3)]
+    engines = [Uneven(InProcessEngine(setup.store()), rng) for _ in range(2)]
+    both = [setup.compactor(engine, most_segments=4) for engine in engines]
+    telling = asyncio.ensure_future(tell_all(setup, writers, 20))
 
     async def compact(compactor: DomainCompactor) -> int:
         count = 0
@@ -252,87 +252,87 @@ async def test_two_compactors_at_once_publish_every_event_exactly_once(seed: int
         return count
 
     published = await asyncio.gather(*map(compact, both))
-    assert sum(published) == len(await plant.manifests())
+    assert sum(published) == len(await setup.manifests())
     assert sum(len(engine.jobs) for engine in engines) > sum(published), "they have never met"
-    await folded_once(plant)
+    await folded_once(setup)
 
 
 async def test_who_is_overtaken_by_another_fold_begins_again_from_its_watermark() -> None:
-    plant = open_plant()
-    writer = plant.writer()
-    await plant.tell(writer, "a")
-    slow = Slow(InProcessEngine(plant.store()))
-    compactor = plant.compactor(slow)
+    setup = open_setup()
+    writer = setup.writer()
+    await setup.tell(writer, "a")
+    slow = Slow(InProcessEngine(setup.store()))
+    compactor = setup.compactor(slow)
 
     async def meanwhile() -> None:
-        await plant.compactor().cycle()
-        await plant.tell(writer, "b")
+        await setup.compactor().cycle()
+        await setup.tell(writer, "b")
 
     slow.meanwhile = meanwhile
     cycle = await compactor.cycle()
     assert cycle is not None
     assert (cycle.manifest, cycle.counts.events) == (1, 1)
     assert [[each.seq for each in job.segments] for job in slow.jobs] == [[0], [1]]
-    await folded_once(plant)
+    await folded_once(setup)
 
 
 async def test_a_compactor_that_finds_the_work_done_gives_its_engine_nothing() -> None:
-    plant = open_plant()
-    writer = plant.writer()
-    watched = Slow(InProcessEngine(plant.store()))
-    late = plant.compactor(watched)
+    setup = open_setup()
+    writer = setup.writer()
+    watched = Slow(InProcessEngine(setup.store()))
+    late = setup.compactor(watched)
     assert await late.cycle() is None
-    await plant.tell(writer, "a")
-    assert await plant.compactor().cycle() is not None
+    await setup.tell(writer, "a")
+    assert await setup.compactor().cycle() is not None
     assert await late.cycle(everything=True) is None
     assert watched.jobs == []
 
 
 async def test_a_cycle_is_published_over_a_mark_and_a_merge_that_came_meanwhile() -> None:
-    plant = open_plant()
-    writer = plant.writer()
+    setup = open_setup()
+    writer = setup.writer()
     for n in range(16):
-        await plant.tell(writer, f"old{n}")
-        await plant.compactor().cycle()
-    watched = Slow(InProcessEngine(plant.store()))
-    compactor = plant.compactor(watched)
-    await plant.tell(writer, "new")
+        await setup.tell(writer, f"old{n}")
+        await setup.compactor().cycle()
+    watched = Slow(InProcessEngine(setup.store()))
+    compactor = setup.compactor(watched)
+    await setup.tell(writer, "new")
 
     async def meanwhile() -> None:
-        assert await plant.compactor().merge() is not None
-        await mark_orphans(Publisher(plant.store(), DOMAIN), "0" * 26)
-        plant.clock.pass_ms(1)
+        assert await setup.compactor().merge() is not None
+        await mark_orphans(Publisher(setup.store(), DOMAIN), "0" * 26)
+        setup.clock.pass_ms(1)
 
     watched.meanwhile = meanwhile
     cycle = await compactor.cycle()
     assert cycle is not None
     assert len(watched.jobs) == 1
-    kinds = [each.kind for each in await plant.commits()][-3:]
+    kinds = [each.kind for each in await setup.commits()][-3:]
     assert kinds == [CommitKind.MERGE, CommitKind.MARK, CommitKind.FOLD]
-    assert len((await plant.head()).tail["executions"]) == 2
-    await folded_once(plant)
+    assert len((await setup.head()).tail["executions"]) == 2
+    await folded_once(setup)
 
 
 async def test_a_cycle_whose_files_may_have_been_collected_is_done_again() -> None:
-    plant = open_plant()
-    writer = plant.writer()
-    await plant.tell(writer, "a")
-    await plant.compactor().cycle()
-    await plant.tell(writer, "b")
-    watched = Slow(InProcessEngine(plant.store()))
+    setup = open_setup()
+    writer = setup.writer()
+    await setup.tell(writer, "a")
+    await setup.compactor().cycle()
+    await setup.tell(writer, "b")
+    watched = Slow(InProcessEngine(setup.store()))
 
     async def meanwhile() -> None:
-        plant.clock.pass_ms(1)
-        await mark_orphans(Publisher(plant.store(), DOMAIN), new_ulid(plant.runtime))
+        setup.clock.pass_ms(1)
+        await mark_orphans(Publisher(setup.store(), DOMAIN), new_ulid(setup.runtime))
 
     watched.meanwhile = meanwhile
-    assert await plant.compactor(watched).cycle() is not None
+    assert await setup.compactor(watched).cycle() is not None
     first, second = (job.attempt for job in watched.jobs)
-    head = await plant.head()
+    head = await setup.head()
     assert head.orphans_before is not None
     assert first <= head.orphans_before < second
     assert second in head.tail["executions"][-1].path
-    await folded_once(plant)
+    await folded_once(setup)
 
 
 # Deaths
@@ -345,11 +345,11 @@ class PowerCut(Exception):
 class Dying:
     """A backend that dies at its n-th request, or whose n-th answer is lost with it."""
 
-    def __init__(self, plant: Plant, at: int, *, after: bool) -> None:
+    def __init__(self, setup: CompactionSetup, at: int, *, after: bool) -> None:
         self.asked = 0
         self.at = at
         step = {"after": self._step} if after else {"before": self._step}
-        self.backend = Interposed(plant.backend, **step)
+        self.backend = Interposed(setup.backend, **step)
 
     async def _step(self, verb: str, key: str) -> None:
         if "head.json" in key or "/floor/" in key:
@@ -366,28 +366,28 @@ async def test_a_compactor_that_dies_at_any_request_loses_and_doubles_nothing(
     at, died = 0, True
     while died:
         at += 1
-        plant = open_plant()
-        writer = plant.writer()
-        await plant.tell(writer, "a", "b")
-        await plant.compactor().cycle()
-        await plant.tell(writer, "c")
+        setup = open_setup()
+        writer = setup.writer()
+        await setup.tell(writer, "a", "b")
+        await setup.compactor().cycle()
+        await setup.tell(writer, "c")
         await writer.close()
-        await plant.tell(plant.writer(), "d")
-        dying = Dying(plant, at, after=after)
-        compactor = plant.compactor(backend=dying.backend)
+        await setup.tell(setup.writer(), "d")
+        dying = Dying(setup, at, after=after)
+        compactor = setup.compactor(backend=dying.backend)
         died = False
         try:
             assert await compactor.cycle() is not None
         except PowerCut:
             died = True
         if died:
-            await plant.compactor().cycle(everything=True)
-        await folded_once(plant)
+            await setup.compactor().cycle(everything=True)
+        await folded_once(setup)
         # Who was not killed but only stumbled goes on as well.
         dying.at = 0
-        await plant.tell(plant.writer(), "e")
+        await setup.tell(setup.writer(), "e")
         assert await compactor.cycle(everything=True) is not None
-        await folded_once(plant)
+        await folded_once(setup)
     assert at > 10
 
 
@@ -417,17 +417,17 @@ class Failing:
 async def test_an_engine_that_fails_leaves_nothing_published_and_everything_to_be_found(
     *, after: bool
 ) -> None:
-    plant = open_plant()
-    await tell_all(plant, [plant.writer(), plant.writer()], 8)
-    failing = Failing(InProcessEngine(plant.store()), 2, after=after)
-    compactor = plant.compactor(failing, most_segments=16)
+    setup = open_setup()
+    await tell_all(setup, [setup.writer(), setup.writer()], 8)
+    failing = Failing(InProcessEngine(setup.store()), 2, after=after)
+    compactor = setup.compactor(failing, most_segments=16)
     for _ in range(2):
         with pytest.raises(Unavailable):
             await compactor.cycle()
-        assert (await Publisher(plant.store(), DOMAIN).chain.head()).number == -1
+        assert (await Publisher(setup.store(), DOMAIN).chain.head()).number == -1
     while await compactor.cycle(everything=True) is not None:
         pass
-    await folded_once(plant)
+    await folded_once(setup)
     assert failing.sizes[:3] == [16, 4, 2], "after a failure it tries with less"
     assert max(failing.sizes[3:]) > 2, "and then with more again"
 
@@ -451,22 +451,22 @@ class Bounded:
 
 @pytest.mark.parametrize("writers", [1, 2, 7])
 async def test_what_is_too_much_for_one_publication_is_published_in_several(writers: int) -> None:
-    plant = open_plant()
-    await tell_all(plant, [plant.writer() for _ in range(writers)], 8)
-    bounded = Bounded(InProcessEngine(plant.store()))
-    compactor = plant.compactor(bounded)
+    setup = open_setup()
+    await tell_all(setup, [setup.writer() for _ in range(writers)], 8)
+    bounded = Bounded(InProcessEngine(setup.store()))
+    compactor = setup.compactor(bounded)
     while await compactor.cycle(everything=True) is not None:
         pass
-    await folded_once(plant)
+    await folded_once(setup)
     assert sum(bounded.sizes) == 8 * writers
     assert max(bounded.sizes) <= max(3, writers), "of each stream one segment at least"
 
 
 async def test_a_cycle_that_is_cancelled_is_done_by_the_next() -> None:
-    plant = open_plant()
-    await plant.tell(plant.writer(), "a")
-    watched = Slow(InProcessEngine(plant.store()))
-    compactor = plant.compactor(watched)
+    setup = open_setup()
+    await setup.tell(setup.writer(), "a")
+    watched = Slow(InProcessEngine(setup.store()))
+    compactor = setup.compactor(watched)
 
     async def for_ever() -> None:
         await asyncio.sleep(3_600)
@@ -475,16 +475,16 @@ async def test_a_cycle_that_is_cancelled_is_done_by_the_next() -> None:
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(compactor.cycle(), 0.2)
     assert await compactor.cycle() is not None
-    await folded_once(plant)
+    await folded_once(setup)
 
 
 class Doubtful:
     """The answer to the create of a manifest is lost for good; whether it lands is ours to say."""
 
-    def __init__(self, plant: Plant, *, lands: bool) -> None:
+    def __init__(self, setup: CompactionSetup, *, lands: bool) -> None:
         self._lands = lands
         self.doubts = 0
-        self.backend = Interposed(plant.backend, before=self._before, after=self._after)
+        self.backend = Interposed(setup.backend, before=self._before, after=self._after)
 
     async def _before(self, verb: str, key: str) -> None:
         if not self._lands:
@@ -504,38 +504,38 @@ class Doubtful:
 
 
 async def test_a_manifest_of_unknown_outcome_that_has_landed_is_found_by_looking() -> None:
-    plant = open_plant()
-    await plant.tell(plant.writer(), "a")
-    doubtful = Doubtful(plant, lands=True)
-    compactor = plant.compactor(backend=doubtful.backend)
+    setup = open_setup()
+    await setup.tell(setup.writer(), "a")
+    doubtful = Doubtful(setup, lands=True)
+    compactor = setup.compactor(backend=doubtful.backend)
     cycle = await compactor.cycle()
     assert cycle is not None
     assert cycle.manifest == 0
     assert await compactor.cycle(everything=True) is None
-    await folded_once(plant)
+    await folded_once(setup)
 
 
 async def test_a_manifest_of_unknown_outcome_that_has_not_landed_is_an_error_and_then_done_again() -> (
     None
 ):
-    plant = open_plant()
-    await plant.tell(plant.writer(), "a")
-    doubtful = Doubtful(plant, lands=False)
-    compactor = plant.compactor(backend=doubtful.backend)
+    setup = open_setup()
+    await setup.tell(setup.writer(), "a")
+    doubtful = Doubtful(setup, lands=False)
+    compactor = setup.compactor(backend=doubtful.backend)
     with pytest.raises(Unknown):
         await compactor.cycle()
-    assert (await Publisher(plant.store(), DOMAIN).chain.head()).number == -1
-    assert await plant.compactor().cycle() is not None
+    assert (await Publisher(setup.store(), DOMAIN).chain.head()).number == -1
+    assert await setup.compactor().cycle() is not None
     assert await compactor.cycle(everything=True) is None
-    await folded_once(plant)
+    await folded_once(setup)
 
 
 async def test_a_watermark_below_collected_slots_with_no_newer_one_is_corrupt() -> None:
-    plant = open_plant()
+    setup = open_setup()
     for name in "abc":
-        await plant.tell(plant.writer(), name)
-    janitor = plant.store(Role.JANITOR)
+        await setup.tell(setup.writer(), name)
+    janitor = setup.store(Role.JANITOR)
     await slots_of(janitor, DOMAIN).raise_floor(2)
     await janitor.delete(slots_of(janitor, DOMAIN).key(0))
     with pytest.raises(Corrupt):
-        await plant.compactor().cycle()
+        await setup.compactor().cycle()

@@ -1,4 +1,4 @@
-"""What is forgotten with a table that lay somewhere of its own, or went by a uuid of its own."""
+"""What expires with a table that had its own location or was known by a uuid."""
 
 from datetime import timedelta
 

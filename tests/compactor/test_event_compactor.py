@@ -1,4 +1,4 @@
-"""Tier 2 as a service: all domains get their turn, failures hold up nobody, and it stops when told to."""
+"""The event compactor: all domains progress, failures hold up no other domain, and it can be closed."""
 
 import asyncio
 from collections.abc import Callable
@@ -98,13 +98,13 @@ async def test_once_does_all_that_there_is_and_then_nothing(runtime: Runtime) ->
             await writer.append([started(runtime, f"e{n}")])
         await writer.close()
     store = bench.store(Role.COMPACTOR)
-    told: list[CycleReport] = []
-    tier2 = EventCompactor(store, InProcessEngine(store), report=told.append)
+    reported: list[CycleReport] = []
+    tier2 = EventCompactor(store, InProcessEngine(store), report=reported.append)
     done = await tier2.once()
     assert [(each.domain, each.kind, each.counts.events) for each in done] == [
         (domain, CommitKind.FOLD, 3) for domain in TIER2
     ]
-    assert told == done
+    assert reported == done
     assert await tier2.once() == []
     await tier2.close()
 
@@ -202,17 +202,17 @@ def test_a_domain_that_is_stuck_holds_up_no_other() -> None:
     async def story(calm: Calm) -> None:
         writers = {domain: Writer(calm.store(), domain) for domain in TIER2}
         store = calm.store(Role.COMPACTOR)
-        told: list[str] = []
+        reported: list[str] = []
         engine = Stuck(InProcessEngine(store), LINEAGE, calm.runtime)
-        tier2 = EventCompactor(store, engine, report=lambda cycle: told.append(cycle.domain))
+        tier2 = EventCompactor(store, engine, report=lambda cycle: reported.append(cycle.domain))
         running = calm.runtime.tasks.spawn(tier2.run())
         for _ in range(3):
-            told.clear()
+            reported.clear()
             for domain in (LINEAGE, EXECUTIONS, SEARCH):
                 receipt = await writers[domain].append([note(calm.runtime)])
                 tier2.ring(domain, receipt.stream)
             await calm.clock.sleep(SECOND_MS)
-            assert sorted(told) == [EXECUTIONS, SEARCH]
+            assert sorted(reported) == [EXECUTIONS, SEARCH]
         running.cancel()
 
     simulate(story)
@@ -222,10 +222,10 @@ def test_few_events_are_compacted_together_and_the_first_of_them_at_once() -> No
     async def story(calm: Calm) -> None:
         writer = Writer(calm.store(), EXECUTIONS)
         store = calm.store(Role.COMPACTOR)
-        told: list[tuple[int, float]] = []
+        reported: list[tuple[int, float]] = []
 
         def report(cycle: CycleReport) -> None:
-            told.append((cycle.counts.events, calm.clock.elapsed_ms()))
+            reported.append((cycle.counts.events, calm.clock.elapsed_ms()))
 
         tier2 = EventCompactor(
             store, InProcessEngine(store), report=report, pace=CompactionPace(5 * SECOND_MS)
@@ -237,10 +237,10 @@ def test_few_events_are_compacted_together_and_the_first_of_them_at_once() -> No
             tier2.ring(EXECUTIONS, receipt.stream)
             await calm.clock.sleep(SECOND_MS / 6)
         await calm.clock.sleep(5 * SECOND_MS)
-        assert sum(events for events, _ in told) == 60
-        assert told[0][0] == 1, "the first one waits for nobody"
-        assert len(told) <= 4
-        pauses = [later - at for (_, at), (_, later) in pairwise(told)]
+        assert sum(events for events, _ in reported) == 60
+        assert reported[0][0] == 1, "the first one waits for nobody"
+        assert len(reported) <= 4
+        pauses = [later - at for (_, at), (_, later) in pairwise(reported)]
         assert all(4.5 * SECOND_MS < pause < 5.5 * SECOND_MS for pause in pauses)
         await tier2.close()
         await running.wait()
@@ -264,9 +264,9 @@ def test_a_domain_that_fails_is_tried_again_later_each_time_and_holds_up_no_othe
         store = calm.store(Role.COMPACTOR)
         engine = Choosy(InProcessEngine(store), executions=4)
         engine.now = calm.clock.elapsed_ms
-        told: list[tuple[str, Exception]] = []
+        reported: list[tuple[str, Exception]] = []
         tier2 = EventCompactor(
-            store, engine, on_failure=lambda what, problem: told.append((what, problem))
+            store, engine, on_failure=lambda what, problem: reported.append((what, problem))
         )
         running = calm.runtime.tasks.spawn(tier2.run())
         while tier2.domains[LINEAGE].last is None:
@@ -277,7 +277,7 @@ def test_a_domain_that_fails_is_tried_again_later_each_time_and_holds_up_no_othe
         await calm.clock.sleep(5 * MINUTE_MS)
         assert await events_of(calm.store(), EXECUTIONS) == 1
         assert tier2.domains[EXECUTIONS].cycles.problem is None
-        assert [what for what, _ in told] == ["compaction of executions"] * 4
+        assert [what for what, _ in reported] == ["compaction of executions"] * 4
         asked = [at for domain, at in engine.asked if domain == EXECUTIONS]
         pauses = [later - at for at, later in pairwise(asked)]
         assert pauses == sorted(pauses)
@@ -347,12 +347,12 @@ async def test_a_merge_that_fails_is_left_alone_for_a_while_and_cycles_go_on(
     bench = open_bench("memory://", runtime)
     store = bench.store(Role.COMPACTOR)
     writer = Writer(bench.store(), EXECUTIONS)
-    told: list[str] = []
+    reported: list[str] = []
     done: asyncio.Queue[CycleReport] = asyncio.Queue()
     tier2 = EventCompactor(
         store,
         NoMerge(InProcessEngine(store)),
-        on_failure=lambda what, _: told.append(what),
+        on_failure=lambda what, _: reported.append(what),
         report=done.put_nowait,
     )
     running = asyncio.ensure_future(tier2.run())
@@ -360,8 +360,8 @@ async def test_a_merge_that_fails_is_left_alone_for_a_while_and_cycles_go_on(
         receipt = await writer.append([started(runtime, f"e{n}")])
         tier2.ring(EXECUTIONS, receipt.stream)
         assert (await asyncio.wait_for(done.get(), 20)).counts.events == 1
-    assert set(told) == {"merge of executions"}
-    assert len(told) < 4
+    assert set(reported) == {"merge of executions"}
+    assert len(reported) < 4
     assert tier2.domains[EXECUTIONS].merges.rest_ms() > 0
     assert tier2.domains[EXECUTIONS].cycles.rest_ms() == 0
     await tier2.close()

@@ -52,7 +52,7 @@ from arco.ledger.watermark import Watermark
 from arco.ledger.writer import Writer
 from arco.storage.roles import Role
 from arco.storage.store import Store
-from tests.compactor.yard import PATIENT, PowerCut
+from tests.compactor.simulated_catalog import PATIENT, PowerCut
 from tests.ledger.events import note
 from tests.ledger.simulated import Calm, simulate
 from tests.sim.store import SimBackend
@@ -67,11 +67,11 @@ Found = tuple[list[Segment], Watermark]
 
 
 @dataclass
-class Depot:
-    """One store, a writer at a time, and how many events were told."""
+class SimulatedDomain:
+    """One store, a writer at a time, and how many events were written."""
 
     calm: Calm
-    told: int = 0
+    reported: int = 0
     _writer: Writer | None = None
 
     def store(self, role: Role, *, before: Step = nothing) -> Store:
@@ -88,7 +88,7 @@ class Depot:
         stream = ""
         for _ in range(segments):
             stream = (await self._writer.append([note(self.calm.runtime)])).stream
-            self.told += 1
+            self.reported += 1
         return stream
 
     async def restart(self) -> None:
@@ -295,10 +295,12 @@ async def all_rows(store: Store, manifest: Manifest) -> dict[str, pa.Table]:
     }
 
 
-def in_depot(story: Callable[[Depot], Coroutine[Any, Any, None]], *, hours: float = 10_000) -> None:
+def in_simulated_domain(
+    story: Callable[[SimulatedDomain], Coroutine[Any, Any, None]], *, hours: float = 10_000
+) -> None:
     """Run a story on an empty domain."""
 
     async def whole(calm: Calm) -> None:
-        await story(Depot(calm))
+        await story(SimulatedDomain(calm))
 
     simulate(whole, hours=hours)

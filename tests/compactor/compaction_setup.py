@@ -1,4 +1,4 @@
-"""A domain of Tier 2 with all that is real but Spark: writers, the engine in process, the compactor."""
+"""An event domain with writers, the engine in process and a compactor: everything real but Spark."""
 
 import asyncio
 import random
@@ -29,8 +29,8 @@ from arco.storage.backend import Backend
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.clocks import HandClock
+from tests.compactor.dict_backend import DictBackend
 from tests.compactor.in_process_engine import InProcessEngine
-from tests.compactor.objects import Objects
 from tests.stores import HASTY, open_bench
 
 DOMAIN = EXECUTIONS_DOMAIN
@@ -40,13 +40,13 @@ Rows = dict[str, list[dict[str, object]]]
 
 
 @dataclass
-class Plant:
+class CompactionSetup:
     """One store in memory, and a clock that is moved by hand."""
 
     clock: HandClock
     runtime: Runtime
     backend: Backend
-    told: list[str] = field(default_factory=list)  # the executions that were acknowledged
+    reported: list[str] = field(default_factory=list)  # the executions that were acknowledged
 
     def store(self, role: Role = Role.COMPACTOR, backend: Backend | None = None) -> Store:
         inner = self.backend if backend is None else backend
@@ -77,7 +77,7 @@ class Plant:
     async def tell(self, writer: Writer, *names: str, at: datetime | None = None) -> None:
         """Append that these executions have begun, in one segment."""
         await writer.append([self.started(name, at=at) for name in names])
-        self.told += names
+        self.reported += names
 
     def started(self, name: str, *, at: datetime | None = None) -> Envelope:
         return self.event("execution_started", {"execution_id": name, "pipeline_id": "p"}, at=at)
@@ -127,14 +127,14 @@ class Plant:
 
 @dataclass
 class Stamped:
-    """A plant on a store that has a clock of its own, which is right."""
+    """A setup on a store with its own, correct clock."""
 
-    plant: Plant
-    objects: Objects
+    setup: CompactionSetup
+    objects: DictBackend
 
     def pass_ms(self, ms: float) -> None:
-        self.plant.clock.pass_ms(ms)
-        self.objects.now_ms = self.plant.clock.now_ms()
+        self.setup.clock.pass_ms(ms)
+        self.objects.now_ms = self.setup.clock.now_ms()
 
 
 class Slow:
@@ -186,24 +186,24 @@ async def state_of(
     return found
 
 
-def open_plant(seed: int = 0) -> Plant:
+def open_setup(seed: int = 0) -> CompactionSetup:
     clock = HandClock(round(START.timestamp() * 1000))
     runtime = Runtime(clock, random.Random(seed), AsyncioTasks())
-    return Plant(clock, runtime, open_bench("memory://", runtime).backend)
+    return CompactionSetup(clock, runtime, open_bench("memory://", runtime).backend)
 
 
 def open_stamped() -> Stamped:
-    plant, objects = open_plant(), Objects()
-    stamped = Stamped(Plant(plant.clock, plant.runtime, objects), objects)
+    setup, objects = open_setup(), DictBackend()
+    stamped = Stamped(CompactionSetup(setup.clock, setup.runtime, objects), objects)
     stamped.pass_ms(0)
     return stamped
 
 
-async def tell_all(plant: Plant, writers: Sequence[Writer], rounds: int) -> None:
+async def tell_all(setup: CompactionSetup, writers: Sequence[Writer], rounds: int) -> None:
     """Every writer appends so many segments, all at once."""
 
     async def one(number: int, writer: Writer) -> None:
         for n in range(rounds):
-            await plant.tell(writer, f"e{number}-{n:03d}")
+            await setup.tell(writer, f"e{number}-{n:03d}")
 
     await asyncio.gather(*(one(number, writer) for number, writer in enumerate(writers)))
