@@ -124,7 +124,7 @@ async def test_a_missing_segment_is_corrupt_and_is_named(engine_setup: EngineSet
     with pytest.raises(Corrupt) as met:
         await engine_setup.engine.fold(fold_job(engine_setup.store, DOMAIN, (*segments, lost)))
     assert str(met.value) == (
-        f"{segment_key(DOMAIN, lost.stream, 99)} is missing, and it has been found before"
+        f"{segment_key(DOMAIN, lost.stream, 99)} is missing, although it was found before"
     )
 
 

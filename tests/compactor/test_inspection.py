@@ -31,9 +31,9 @@ async def look(sim: SimulatedDomain, *, repair: bool = True) -> Inspection:
 
 async def one(sim: SimulatedDomain) -> InspectionProblem:
     """The one thing that is wrong."""
-    [trouble] = (await look(sim)).troubles
-    assert trouble.next_step
-    return trouble
+    [problem] = (await look(sim)).troubles
+    assert problem.next_step
+    return problem
 
 
 async def busy(sim: SimulatedDomain) -> str:
@@ -74,10 +74,10 @@ def test_a_segment_that_is_lost_below_a_later_one_is_named() -> None:
     async def story(sim: SimulatedDomain) -> None:
         stream = await busy(sim)
         await sim.remove(segment_key(DOMAIN, stream, 2))
-        trouble = await one(sim)
-        assert trouble.kind is InspectionProblemKind.SEGMENT
-        assert trouble.path == segment_key(DOMAIN, stream, 2)
-        assert "lost" in trouble.explanation
+        problem = await one(sim)
+        assert problem.kind is InspectionProblemKind.SEGMENT
+        assert problem.path == segment_key(DOMAIN, stream, 2)
+        assert "lost" in problem.explanation
 
     in_simulated_domain(story)
 
@@ -91,9 +91,9 @@ def test_a_segment_that_a_rebuild_would_need_is_missed() -> None:
         await sim.remove(segment_key(DOMAIN, stream, 1))  # folded by the oldest manifest
         assert (await look(sim)).ok
         await sim.remove(segment_key(DOMAIN, stream, 4))
-        trouble = await one(sim)
-        assert trouble.path == segment_key(DOMAIN, stream, 4)
-        assert "made anew" in trouble.explanation
+        problem = await one(sim)
+        assert problem.path == segment_key(DOMAIN, stream, 4)
+        assert "rebuilt" in problem.explanation
 
     in_simulated_domain(story)
 
@@ -105,8 +105,8 @@ def test_a_watermark_ahead_of_what_exists_is_told() -> None:
         await sim.tell()
         await sim.fold()
         await sim.remove(segment_key(DOMAIN, stream, 1))  # the last: nothing is above it
-        trouble = await one(sim)
-        assert (trouble.kind, trouble.path) == (
+        problem = await one(sim)
+        assert (problem.kind, problem.path) == (
             InspectionProblemKind.SEGMENT,
             segment_key(DOMAIN, stream, 1),
         )
@@ -124,8 +124,8 @@ def test_a_stream_that_no_slot_names_is_told_and_one_whose_slot_was_collected_is
         sim.kill()
         await sim.remove(f"sequence/{DOMAIN}/{0:012d}.json")
         await sim.remove(f"sequence/{DOMAIN}/head.json")
-        trouble = await one(sim)
-        assert (trouble.kind, trouble.path) == (
+        problem = await one(sim)
+        assert (problem.kind, problem.path) == (
             InspectionProblemKind.STREAM,
             f"ledger/{DOMAIN}/{stray}/",
         )
@@ -190,8 +190,8 @@ def test_a_closed_stream_that_has_lost_its_seal_is_told() -> None:
         await sim.fold()
         assert (await look(sim)).ok
         await sim.remove(segment_key(DOMAIN, stream, 2))
-        trouble = await one(sim)
-        assert trouble.kind is InspectionProblemKind.SEAL
+        problem = await one(sim)
+        assert problem.kind is InspectionProblemKind.SEAL
 
     in_simulated_domain(story)
 
@@ -214,9 +214,9 @@ def test_a_hint_above_the_head_is_told_and_one_far_behind_is_written_anew() -> N
         assert path in (await look(sim)).hints
         above = Hint(format=1, number=71, floor_index=-1, floor=0)
         await sim.overwrite(path, json.encode(above))
-        trouble = await one(sim)
-        assert trouble.kind is InspectionProblemKind.CHAIN
-        assert "71" in trouble.explanation
+        problem = await one(sim)
+        assert problem.kind is InspectionProblemKind.CHAIN
+        assert "71" in problem.explanation
 
     in_simulated_domain(story)
 
@@ -225,8 +225,8 @@ def test_a_missing_manifest_is_told_and_nothing_that_rests_on_it() -> None:
     async def story(sim: SimulatedDomain) -> None:
         await busy(sim)
         await sim.remove(f"manifests/{DOMAIN}/{1:020d}.json")
-        trouble = await one(sim)
-        assert (trouble.kind, trouble.path) == (
+        problem = await one(sim)
+        assert (problem.kind, problem.path) == (
             InspectionProblemKind.CHAIN,
             f"manifests/{DOMAIN}/{1:020d}.json",
         )
@@ -248,8 +248,8 @@ def test_files_that_nobody_names_are_counted_once_they_are_old_and_lost_ones_are
         manifests = await sim.manifests()
         lost = manifests[0].tail["executions"][0].path
         await sim.remove(lost)
-        trouble = await one(sim)
-        assert (trouble.kind, trouble.path) == (InspectionProblemKind.FILE, lost)
+        problem = await one(sim)
+        assert (problem.kind, problem.path) == (InspectionProblemKind.FILE, lost)
 
     in_simulated_domain(story)
 
@@ -263,9 +263,9 @@ def test_events_that_wait_for_too_long_are_told_but_not_a_seal() -> None:
         assert (await look(sim)).ok
         stream = await sim.tell()
         await sim.pass_hours(1)
-        trouble = await one(sim)
-        assert trouble.kind is InspectionProblemKind.LAG
-        assert trouble.path == segment_key(DOMAIN, stream, 0)
+        problem = await one(sim)
+        assert problem.kind is InspectionProblemKind.LAG
+        assert problem.path == segment_key(DOMAIN, stream, 0)
         await sim.fold()
         assert (await look(sim)).ok
 
