@@ -13,14 +13,7 @@ from arco.core.errors import Conflict, Denied, Fenced, Invalid
 from arco.core.ids import new_ulid
 from arco.storage.chain import Chain
 from arco.storage.roles import Role
-from tests.catalog.workshop import (
-    Workshop,
-    is_lost,
-    names_in,
-    new_table,
-    open_workshop,
-    started,
-)
+from tests.catalog.workshop import Workshop, is_lost, names_in, new_table, open_workshop, started
 
 
 async def call_for(workshop: Workshop, name: str) -> SyncCompact:

@@ -153,9 +153,8 @@ class DomainCompactor:
                     cycle = await self._fold_unless_collected(new_segments, head, timer)
                     if cycle is not None:
                         return cycle
-                self._new_segments = (
-                    None  # another process has published, or the batch was too large
-                )
+                # Another process has published, or the batch was too large.
+                self._new_segments = None
         except BaseException:
             # Segments that were not published must be found again, and read from the store.
             self._new_segments = None
@@ -303,9 +302,8 @@ class DomainCompactor:
         except JobTooLarge:
             raise
         except Exception:
-            self._batch_segments = max(
-                1, self._batch_segments // 4
-            )  # the batch may have been too large
+            # The batch may have been too large.
+            self._batch_segments = max(1, self._batch_segments // 4)
             raise
         self._batch_segments = min(self._max_segments, self._batch_segments * 2)
         return folded

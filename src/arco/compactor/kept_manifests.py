@@ -40,9 +40,7 @@ class KeptManifests:
     mark: str = ""  # the orphan mark of the newest manifest
     files: set[str] = field(default_factory=set)
     records: dict[int, Ref] = field(default_factory=dict)
-    oldest: Watermark = field(
-        default_factory=Watermark
-    )  # of the oldest manifest: all have folded up to it
+    oldest: Watermark = field(default_factory=Watermark)  # of the oldest manifest
     newest: Watermark = field(default_factory=Watermark)
     _indexes: set[str] = field(default_factory=set)
 
