@@ -76,37 +76,6 @@ async def test_a_table_by_its_name_takes_four_round_trips_from_nothing_and_one_w
     assert recorder.round_trips == 1
 
 
-async def test_a_tail_that_was_made_shorter_costs_no_round_trip_more_and_one_file_a_table() -> None:
-    workshop, recorder, counts = await started(open_workshop()), Far(), Recorder()
-    for n in range(40):
-        await workshop.table(f"t{n}", "id bigint", "v string")
-    await workshop.compactor.close()
-    assert await workshop.compactor.merge(into_base=False) is not None
-    await workshop.close()
-    snapshot = await (await cold(workshop, recorder)).head()
-    assert await snapshot.columns((await snapshot.table(t("t3"))).row.table_id)
-    assert recorder.round_trips <= 5
-    snapshot = await SnapshotReader(counted(workshop, counts, Role.READER)).head()
-    assert await snapshot.columns((await snapshot.table(t("t3"))).row.table_id)
-    files = [key for _, key in counts.requests if "/snapshots/" in key]
-    assert len(files) == 4  # of catalogs, schemas, tables and columns
-
-
-async def test_tails_of_new_tables_are_merged_for_less_than_one_file_a_table() -> None:
-    workshop, recorder = await started(), Recorder()
-    compactor = CatalogCompactor(counted(workshop, recorder, Role.COMPACTOR))
-    office = _office(workshop.store(Role.API), Post(compactor, workshop.runtime), workshop.rules)
-    for n in range(48):
-        await office.do(new_table(f"t{n}", "id bigint", "v string"))
-    await compactor.close()
-    written = [key for verb, key in recorder.requests if verb == "create" and "/snapshots/" in key]
-    # Each table's own files; three merges, and a commit that lost its number to each of them.
-    assert len(written) <= 4 * (48 + 3 + 3)
-    await office.idempotency.close()
-    await office.committer.close()
-    await workshop.close()
-
-
 @pytest.mark.parametrize("name", ["t3", "newest"])
 async def test_a_table_with_its_columns_takes_five_round_trips_from_nothing(name: str) -> None:
     workshop, recorder = await merged(), Far()

@@ -72,9 +72,9 @@ MERGE_MUTANTS = (
     Mutant(
         name="merge drops what was committed meanwhile",
         rule="P26",
-        target="arco.compactor.catalog_merge:_Merge._later",
-        old="tuple(ref for ref in files if ref.path not in self._merged)",
-        new="()",
+        target="arco.compactor.catalog_merge:_Merge._change",
+        old="name: tuple(ref for ref in files if ref.path not in self._merged)",
+        new="name: ()",
     ),
     Mutant(
         name="merge without a look at its inputs",

@@ -167,7 +167,7 @@ class CatalogScenario:
         store = await opened(self._objects, life, Role.COMPACTOR)
         compactor = CatalogCompactor(store, retention=UNDROP_FOR, grace=FORGET_AFTER)
         self._exchange.open(life.name.partition(".")[0], life, compactor)
-        rng, choices = life.world.stream("merging whims"), life.world.stream("merges into the base")
+        rng = life.world.stream("merging whims")
         while True:
             pause_ms = rng.expovariate(1 / (40 * MINUTE_MS))
             if rng.random() < 0.5:  # beside the users' requests, and other merges
@@ -175,7 +175,7 @@ class CatalogScenario:
             await life.runtime.clock.sleep(pause_ms + 2 * SECOND_MS * rng.random())
             started_ms = life.world.now_ms
             try:
-                if await compactor.merge(into_base=choices.random() < 0.5) is not None:
+                if await compactor.merge() is not None:
                     life.world.tally["merges"] += 1
             except ArcoError as problem:
                 life.world.tally["merges given up"] += 1

@@ -1,6 +1,6 @@
 """What users of the Iceberg catalog were told, against what became of their requests."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from arco.storage.chain import SHORTEST_RETENTION_MS
@@ -11,6 +11,7 @@ from .iceberg_deeds import (
     Create,
     Deed,
     Drop,
+    Facts,
     List,
     Load,
     Mark,
@@ -99,14 +100,14 @@ def _check_done(
 ) -> str | None:
     match deed:
         case Load():
-            if not any(_location(sight, deed.name) == reply.location for sight in sights):
+            if reply.location not in locations(sights, deed.name):
                 return f"shown {reply.location}, which was in effect at no time"
             return None
         case List():
             return _check_list(reply, sights)
         case _ if landed:
             return _check_landed(deed, landed[0], sights, sent, history)
-        case Mark() if any(_is_there(history, sight, deed) for sight in sights):
+        case Mark() if any(deed.is_there(facts) for facts in _met(history, sights, deed.name)):
             return None  # there was nothing to do
     return "acknowledged, and nothing has happened"
 
@@ -162,7 +163,7 @@ def _is_right_part(deed: Deed, code: str, sights: Iterable[Sight], history: Iceb
             wanted = _EXISTS if deed.staged is None else _FAILED
             return code == wanted and any(deed.name in sight for sight in sights)
         case Append() if code == _FAILED:
-            return any(_is_stale(history, sight, deed) for sight in sights)
+            return any(deed.is_refused(facts) for facts in _met(history, sights, deed.name))
         case Mark() | Append() | Drop() | Load():
             return code == _NO_TABLE and any(deed.name not in sight for sight in sights)
     return False
@@ -198,20 +199,27 @@ def _is_twin(table_id: str, sight: Sight, history: IcebergHistory) -> bool:
     return mine is not None and any(each is not None and each.uuid == mine.uuid for each in others)
 
 
-def _is_stale(history: IcebergHistory, sight: Sight, deed: Append) -> bool:
-    location = _location(sight, deed.name)
-    facts = None if location is None else history.facts(location)
-    return facts is not None and deed.is_refused(facts)
+def _met(history: IcebergHistory, sights: Iterable[Sight], name: str) -> Iterator[Facts]:
+    """What the metadata said that a request may have met."""
+    for location in locations(sights, name):
+        facts = history.facts(location)
+        if facts is not None:
+            yield facts
 
 
-def _is_there(history: IcebergHistory, sight: Sight, deed: Mark) -> bool:
-    location = _location(sight, deed.name)
-    facts = None if location is None else history.facts(location)
-    return facts is not None and deed.is_there(facts)
+def locations(sights: Iterable[Sight], name: str) -> set[str]:
+    """The metadata that a request may meet which resolves a name, then acts on the id (P32).
 
-
-def _location(sight: Sight, name: str) -> str | None:
-    return sight[name][1] if name in sight else None
+    The table has the name at one moment of the request, and the metadata at that one or a later one, when
+    it may have another name already.
+    """
+    named: set[str] = set()
+    met: set[str] = set()
+    for sight in sights:
+        if name in sight:
+            named.add(sight[name][0])
+        met.update(location for table_id, location in sight.values() if table_id in named)
+    return met
 
 
 def _name(deed: Deed) -> str | None:

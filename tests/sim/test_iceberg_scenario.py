@@ -8,6 +8,7 @@ from .iceberg_crash import prepare
 from .iceberg_deeds import Append, Facts, Mark
 from .iceberg_notes import IcebergNotes, Reply, Told, Wish
 from .iceberg_scenario import IcebergScenario
+from .iceberg_told import locations
 from .objects import SimObjects
 from .report import Report
 from .scenario import run_seed
@@ -94,3 +95,11 @@ def test_the_auditor_notices_a_version_that_nobody_asked_for() -> None:
     notes = IcebergNotes(wishes=prepared.wishes[1:], finished=True)
     wrong = IcebergAudit(prepared.objects, notes).violations()
     assert any("nobody wished for" in each for each in wrong)
+
+
+def test_a_request_that_met_a_rename_may_meet_what_came_after_it() -> None:
+    before, renamed, later = {"t": ("id", "v1")}, {"u": ("id", "v1")}, {"u": ("id", "v2")}
+    assert locations([before, renamed, later], "t") == {"v1", "v2"}  # P32: by name, then by id
+    assert locations([renamed, later], "t") == set()
+    assert locations([later, before], "t") == {"v1"}
+    assert locations([before, {"t": ("other", "v3"), "u": ("id", "v2")}], "t") == {"v1", "v2", "v3"}

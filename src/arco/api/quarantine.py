@@ -37,7 +37,7 @@ _BODY = """SELECT body FROM system.quarantine
 WHERE domain = '{domain}' AND stream = '{stream}' AND segment = {segment} AND line = {line}"""
 
 
-class QuarantinedLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class QuarantineReference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A line of the quarantine, as `system.quarantine` names it."""
 
     domain: str
@@ -59,7 +59,7 @@ class QuarantineHandlers:
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    async def replay(self, call: Call[QueryParams, QuarantinedLine]) -> Reply:
+    async def replay(self, call: Call[QueryParams, QuarantineReference]) -> Reply:
         """Send the event of a line in quarantine anew."""
         line, key = call.body, call.header(b"idempotency-key")
         if key is None:
@@ -71,7 +71,7 @@ class QuarantineHandlers:
         """An id for the event that records a replay."""
         return new_ulid(self._services.runtime)
 
-    async def send(self, line: QuarantinedLine, record_id: Ulid) -> ReplayResult:
+    async def send(self, line: QuarantineReference, record_id: Ulid) -> ReplayResult:
         """Append the event of a line, then the event that records the replay."""
         event, intake = await self._event(line), self._services.intake
         try:
@@ -83,7 +83,7 @@ class QuarantineHandlers:
         await intake.tell(line.domain, self._record(line, record_id))
         return ReplayResult(event_id=event.event_id, event_type=event.event_type)
 
-    async def _event(self, line: QuarantinedLine) -> Envelope:
+    async def _event(self, line: QuarantineReference) -> Envelope:
         """The stored event of a line; `Invalid` if the line is not an event."""
         if line.domain not in TIER2:
             raise Invalid(f"domain {line.domain[:40]!r} has no quarantine")
@@ -98,7 +98,7 @@ class QuarantineHandlers:
         except Invalid as problem:
             raise Invalid(f"the line is no event, so it cannot be replayed: {problem}") from problem
 
-    def _record(self, line: QuarantinedLine, event_id: Ulid) -> Envelope:
+    def _record(self, line: QuarantineReference, event_id: Ulid) -> Envelope:
         """The event that records the replay of a line."""
         now = utc(self._services.runtime.clock.now_ms())
         payload = QuarantineReplayed(stream=line.stream, segment=line.segment, line=line.line)
@@ -119,7 +119,7 @@ class _Replay:
     """The work of one request under its key."""
 
     quarantine: QuarantineHandlers
-    line: QuarantinedLine
+    line: QuarantineReference
 
     async def terms(self) -> Terms:
         return Terms(ids={_NOTE: self.quarantine.new_id()}, base=0)
@@ -151,7 +151,7 @@ def quarantine_route(on: QuarantineHandlers) -> AnyRoute:
         on.replay,
         QueryParams,
         (ResponseSpec(200, "The event is durable again, and will be folded.", ReplayResult),),
-        json_body(QuarantinedLine, {**example, "line": 17}),
+        json_body(QuarantineReference, {**example, "line": 17}),
         problems=(404, 409),
         mutates=True,
         takes_key=True,

@@ -239,7 +239,7 @@ class ResultColumn(ResponseModel, frozen=True, kw_only=True):
     type: str
 
 
-class QueryResult(ResponseModel, frozen=True, kw_only=True):
+class QueryResponse(ResponseModel, frozen=True, kw_only=True):
     """The result of a query."""
 
     columns: tuple[ResultColumn, ...]

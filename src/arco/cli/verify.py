@@ -80,7 +80,7 @@ def verify(
 async def _resolve(
     place: WorkspaceAddress, locations: AllowedLocations, *, quiet: bool
 ) -> "PointerReport":
-    from arco.cli.progress import progress_bar
+    from arco.cli.output import progress_bar
     from arco.core.runtime import system_runtime
     from arco.server.doctor import resolve_pointers
     from arco.storage.roles import Role

@@ -11,7 +11,7 @@ from arco.client.client import Arco
 from arco.client.event import BufferFull, Event, Refused, Report, Undelivered
 from arco.client.event_client import EventClient
 from arco.client.models import ColumnDefinition
-from arco.client.transport import RetryPolicy
+from arco.client.transport import HttpRetryPolicy
 
 __all__ = [
     "Arco",
@@ -19,8 +19,8 @@ __all__ = [
     "ColumnDefinition",
     "Event",
     "EventClient",
+    "HttpRetryPolicy",
     "Refused",
     "Report",
-    "RetryPolicy",
     "Undelivered",
 ]

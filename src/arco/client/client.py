@@ -31,7 +31,7 @@ from arco.client.objects import (
     items,
 )
 from arco.client.runs import ExecutionsApi, FlowApi, RunsApi
-from arco.client.transport import RetryPolicy, Token, Transport, path
+from arco.client.transport import HttpRetryPolicy, Token, Transport, path
 from arco.core import json
 from arco.core.errors import Unavailable
 from arco.core.runtime import Runtime
@@ -56,7 +56,7 @@ class Arco:
         url: str = DEFAULT_URL,
         token: Token | None = None,
         *,
-        retry: RetryPolicy | None = None,
+        retry: HttpRetryPolicy | None = None,
         runtime: Runtime | None = None,
         http: httpx2.BaseTransport | None = None,
     ) -> None:

@@ -18,8 +18,8 @@ from arco.client.transport import (
     CONNECT_S,
     JSON_TYPE,
     RESPONSE_S,
+    HttpRetryPolicy,
     Params,
-    RetryPolicy,
     bearer,
     check_url,
     is_loopback,
@@ -65,13 +65,13 @@ class HttpCoordinator:
         runtime: "Runtime",
         *,
         token: str | None = None,
-        retry: RetryPolicy | None = None,
+        retry: HttpRetryPolicy | None = None,
         http: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         check_url(url)
         self.url = url.rstrip("/")
         self._runtime = runtime
-        self._retry = RetryPolicy() if retry is None else retry
+        self._retry = HttpRetryPolicy() if retry is None else retry
         self._http = httpx2.AsyncClient(
             headers=bearer(token),
             timeout=httpx2.Timeout(RESPONSE_S, connect=CONNECT_S, pool=RESPONSE_S),

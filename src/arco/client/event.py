@@ -27,7 +27,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class EventLine:
+class EncodedEvent:
     """An event as it is sent, byte for byte the same at every attempt."""
 
     event_id: str
@@ -54,7 +54,9 @@ class _EventBody(msgspec.Struct, frozen=True, omit_defaults=True):
     trace_id: str | None = None
 
 
-def encode_event(event: Event, *, event_id: str, source: EventSource, now: datetime) -> EventLine:
+def encode_event(
+    event: Event, *, event_id: str, source: EventSource, now: datetime
+) -> EncodedEvent:
     """The event as a line, or `Invalid` for one that no server could accept."""
     occurred_at = now if event.occurred_at is None else event.occurred_at
     if occurred_at.tzinfo is None:
@@ -75,7 +77,7 @@ def encode_event(event: Event, *, event_id: str, source: EventSource, now: datet
         raise Invalid(f"the payload cannot be written as JSON: {problem}") from problem
     if len(body) > LONGEST_LINE_BYTES:
         raise Invalid(f"an event has at most {LONGEST_LINE_BYTES} bytes, this one has {len(body)}")
-    return EventLine(event_id, body)
+    return EncodedEvent(event_id, body)
 
 
 @dataclass(frozen=True)

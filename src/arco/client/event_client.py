@@ -13,8 +13,8 @@ import httpx2
 
 from arco.client.event import (
     BufferFull,
+    EncodedEvent,
     Event,
-    EventLine,
     EventSource,
     Refused,
     Report,
@@ -345,7 +345,7 @@ class EventClient:
         if kind is None and not report.is_complete:
             raise Undelivered(report)
 
-    def _line(self, event: Event) -> EventLine:
+    def _line(self, event: Event) -> EncodedEvent:
         runtime, (kind, execution_id, task_name) = self._runtime, self._source
         return encode_event(
             event,

@@ -15,15 +15,15 @@ from threading import Event as Flag
 import httpx2
 import msgspec
 
-from arco.client.event import DeliveryTally, EventLine, Refused, Report
-from arco.client.transport import RetryPolicy, Token, bearer, retry_after_ms
+from arco.client.event import DeliveryTally, EncodedEvent, Refused, Report
+from arco.client.transport import HttpRetryPolicy, Token, bearer, retry_after_ms
 from arco.core import json
 from arco.core.errors import Invalid
 from arco.core.rng import Rng
 
 PATH = "/api/v1/events"
 
-_RETRY = RetryPolicy(first_pause_ms=100)
+_RETRY = HttpRetryPolicy(first_pause_ms=100)
 _LONGEST_ASKED_MS = 60_000  # that a server may ask to wait
 _LONGEST_DETAIL = 300
 
@@ -34,7 +34,7 @@ class EventBuffer:
     def __init__(self, *, most_events: int, most_bytes: int) -> None:
         self._most_events = most_events
         self._most_bytes = most_bytes
-        self._lines: deque[EventLine] = deque()  # the first of them may be under way
+        self._lines: deque[EncodedEvent] = deque()  # the first of them may be under way
         self._bytes = 0
         self._added = 0
         self._settled = 0
@@ -48,7 +48,7 @@ class EventBuffer:
         with self._changed:
             return len(self._lines)
 
-    def put(self, lines: Sequence[EventLine], wait_s: float) -> bool:
+    def put(self, lines: Sequence[EncodedEvent], wait_s: float) -> bool:
         """Add all lines, or none if there is no space for all of them within `wait_s`."""
         size = sum(len(line.body) for line in lines)
         if len(lines) > self._most_events or size > self._most_bytes:
@@ -72,7 +72,9 @@ class EventBuffer:
             self._changed.notify_all()
             return True
 
-    def next_batch(self, *, most_events: int, most_bytes: int, linger_s: float) -> list[EventLine]:
+    def next_batch(
+        self, *, most_events: int, most_bytes: int, linger_s: float
+    ) -> list[EncodedEvent]:
         """The first lines that are not settled, as soon as there are any; none once it is closed.
 
         It waits `linger_s` for more, unless there are enough or a caller waits for these.
@@ -89,7 +91,7 @@ class EventBuffer:
         with self._changed:
             self._changed.wait_for(lambda: self._lines or self._closed)
             self._changed.wait_for(is_enough, linger_s)
-            batch: list[EventLine] = []
+            batch: list[EncodedEvent] = []
             size = 0
             for line in islice(self._lines, most_events):
                 size += len(line.body)
@@ -220,7 +222,7 @@ class EventSender:
                 return
             self._deliver(batch)
 
-    def _deliver(self, batch: Sequence[EventLine]) -> None:
+    def _deliver(self, batch: Sequence[EncodedEvent]) -> None:
         """Send a batch until it has its outcome, in halves if it is too large."""
         outcome = self._retry(batch)
         if isinstance(outcome, _TooLarge) and len(batch) > 1:
@@ -232,7 +234,7 @@ class EventSender:
         elif isinstance(outcome, _Settled):
             self._settle(batch, outcome.refused)
 
-    def _retry(self, batch: Sequence[EventLine]) -> _Outcome:
+    def _retry(self, batch: Sequence[EncodedEvent]) -> _Outcome:
         """The outcome of a batch; `_Retry` only if the client was closed before there is one."""
         outcome: _Outcome = _Retry("it was stopped before this was sent")
         attempt = 0
@@ -248,7 +250,7 @@ class EventSender:
             self._stop.wait(pause_ms / 1000)
         return outcome
 
-    def _send(self, lines: Sequence[EventLine]) -> _Outcome:
+    def _send(self, lines: Sequence[EncodedEvent]) -> _Outcome:
         content = b"\n".join(line.body for line in lines)
         try:
             headers = {"Content-Type": "application/x-ndjson", **bearer(self._token)}
@@ -260,7 +262,7 @@ class EventSender:
             # Of the network, or of the function that gives the token: neither may end the sending.
             return _Retry(f"{type(problem).__name__}: {problem}"[:_LONGEST_DETAIL])
 
-    def _settle(self, batch: Sequence[EventLine], reasons: dict[int, str]) -> None:
+    def _settle(self, batch: Sequence[EncodedEvent], reasons: dict[int, str]) -> None:
         refused = [Refused(batch[place].event_id, reason) for place, reason in reasons.items()]
         with self._lock:
             self._tally.acknowledged += len(batch) - len(refused)

@@ -53,7 +53,7 @@ Token = str | Callable[[], str]
 
 
 @dataclass(frozen=True)
-class RetryPolicy:
+class HttpRetryPolicy:
     """How often a call is tried, and how long to pause: doubling, with jitter, or as the server asks."""
 
     attempts: int = 5
@@ -78,7 +78,7 @@ class Transport:
         token: Token | None = None,
         runtime: Runtime | None = None,
         pause: Callable[[float], None] | None = None,
-        retry: RetryPolicy | None = None,
+        retry: HttpRetryPolicy | None = None,
         http: httpx2.BaseTransport | None = None,
     ) -> None:
         check_url(url)
@@ -86,7 +86,7 @@ class Transport:
         self._token = token
         self._runtime = system_runtime() if runtime is None else runtime
         self.pause = _wait if pause is None else pause
-        self._retry = RetryPolicy() if retry is None else retry
+        self._retry = HttpRetryPolicy() if retry is None else retry
         self._http = http_client(url, transport=http)
 
     def close(self) -> None:

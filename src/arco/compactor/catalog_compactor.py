@@ -57,10 +57,9 @@ class CatalogCompactor:
         publisher = self._publisher if domain == DOMAIN else Publisher(self._store, domain)
         return await mark_orphans(publisher, before)
 
-    async def merge(self, *, into_base: bool = True) -> Committed | None:
-        """Merge all tails, into the base if asked for or if a tail is large."""
+    async def merge(self) -> Committed | None:
         before = utc(self._store.runtime.clock.now_ms()) - self._keep
-        merged = await merge(self._publisher, forget_before=before, into_base=into_base)
+        merged = await merge(self._publisher, forget_before=before)
         return None if merged is None else committed(merged)
 
     async def close(self) -> None:
@@ -80,7 +79,7 @@ class CatalogCompactor:
 
     async def _merge(self) -> None:
         try:
-            await self.merge(into_base=False)
+            await self.merge()
             self.merge_problem = None
         except Exception as problem:
             # Later commits try again. A long tail only slows readers down.

@@ -1,8 +1,7 @@
-"""Merges of the catalog domain: tails become shorter or go into the base (P22, P26).
+"""Merges of the catalog domain: the tail goes into the base, without expired rows (P22, P26).
 
-A long but small tail is folded into one file per table. A large tail goes into the base, and so does every
-tail when garbage collection asks for it: the base files of the buckets that have new or expired rows are
-replaced, under one new index. Only a merge into the base removes rows that were dropped long ago.
+A merge reads the tail, and the base files of the buckets that have new or expired rows, and replaces those
+base files under one new index. It removes rows that were dropped long ago.
 
 A merge is published on any head that still names all its inputs, so merges and commits never starve each
 other. A merge that removes rows says in its manifest that rows changed, so decisions on them are repeated.
@@ -10,7 +9,6 @@ other. A merge that removes rows says in its manifest that rows changed, so deci
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -47,10 +45,6 @@ from arco.fold.tier1 import (
 from arco.storage.chain import Head
 
 LONGEST_TAIL = 16
-# Of one table. A cold look-up reads at most this much besides the base file of its bucket.
-LARGEST_TAIL_BYTES = 512 * 1024
-
-_MIN_FILES = 4  # of a tail that are folded into one: with fewer it would soon be long again
 
 _WAVE = 8  # base files that are read in parallel
 
@@ -62,26 +56,14 @@ def is_due(manifest: Manifest) -> bool:
     return any(len(files) >= LONGEST_TAIL for files in manifest.tail.values())
 
 
-def belongs_in_base(manifest: Manifest) -> bool:
-    """Whether the tail of some table is large enough to go into the base."""
-    return any(
-        sum(ref.bytes for ref in files) >= LARGEST_TAIL_BYTES for files in manifest.tail.values()
-    )
-
-
-async def merge(
-    publisher: Publisher, *, forget_before: datetime, into_base: bool = True
-) -> Head | None:
+async def merge(publisher: Publisher, *, forget_before: datetime) -> Head | None:
     """Merge all tails; None if there is nothing to do, or another merge was first."""
     head = await publisher.chain.head()
     manifest = manifest_at(head)
     if manifest is None:
         return None
     work = _Merge(publisher, manifest, forget_before)
-    if into_base or belongs_in_base(manifest):
-        await work.fold_all()
-    else:
-        await work.shorten()
+    await work.fold_all()
     if not work.removed:
         return None
     await publisher.create(work.files)
@@ -97,8 +79,6 @@ class _Merge:
         self._tasks = publisher.store.runtime.tasks
         self._input = manifest
         self._merged = {ref.path for files in manifest.tail.values() for ref in files}
-        # By table: what replaces the merged files of a tail.
-        self._shortened: dict[str, tuple[FileRef, ...]] = {}
         self._expired = ExpiredRows(forget_before)
         self._attempt = new_attempt_ulid(self._store.runtime, orphan_mark(manifest))
         self._files = BaseFiles(manifest.base)
@@ -112,17 +92,6 @@ class _Merge:
         for table in _CONTAINERS_FIRST:
             await self._fold(table)
         self._base = self._files.base(self._new_index(self._input.base.index))
-
-    async def shorten(self) -> None:
-        """Fold the tail of each table into one file; the base stays as it is."""
-        long = [table for table in _CONTAINERS_FIRST if len(self._tail(table)) >= _MIN_FILES]
-        self._merged = self.removed = {ref.path for table in long for ref in self._tail(table)}
-        for table in long:
-            parts = await self._read(table, self._tail(table))
-            path = file_path(self._publisher.domain, table, self._attempt)
-            ref, raw = await self._tasks.in_thread(partial(_folded, table, parts, path))
-            self.files.append((ref, raw))
-            self._shortened[table.name] = (ref,)
 
     async def publish(self, head: Head) -> Head | None:
         """Publish on the newest head that still has all inputs (P26)."""
@@ -146,7 +115,7 @@ class _Merge:
             kind=CommitKind.MERGE,
             commit_ulid=new_ulid(self._store.runtime),
             tail={
-                name: (*self._shortened.get(name, ()), *self._later(files))
+                name: tuple(ref for ref in files if ref.path not in self._merged)
                 for name, files in head.tail.items()
             },
             base=self._base,
@@ -155,15 +124,8 @@ class _Merge:
             removed=tuple(sorted(self.removed)),
         )
 
-    def _tail(self, table: StateTable) -> tuple[FileRef, ...]:
-        return self._input.tail.get(table.name, ())
-
-    def _later(self, files: Sequence[FileRef]) -> tuple[FileRef, ...]:
-        """The files of a tail that this merge did not read: all are newer than those it read."""
-        return tuple(ref for ref in files if ref.path not in self._merged)
-
     async def _fold(self, table: StateTable) -> None:
-        tail = self._tail(table)
+        tail = self._input.tail.get(table.name, ())
         due = {bucket for ref in tail for bucket in ref.buckets}
         due |= self._expired.buckets(table) | self._stale(table)
         read = await self._read(table, tail)
@@ -226,11 +188,6 @@ class _Merge:
         if old is not None:
             self.removed.add(old.path)
         return ref
-
-
-def _folded(table: StateTable, parts: Sequence[pa.Table], path: str) -> tuple[FileRef, bytes]:
-    """One state file with the rows of these parts, folded."""
-    return encode_state_file(table, fold(table, pa.concat_tables(parts)), path)
 
 
 def _by_bucket(table: StateTable, rows: pa.Table) -> dict[int, pa.Table]:

@@ -343,7 +343,9 @@ async def test_a_workspace_has_one_coordinator(
         WorkspaceAddress(store=url) if kind == "moto" else WorkspaceAddress(root=url, no_fsync=True)
     )
     async with embedded_server(place, runtime):
-        with pytest.raises(Unavailable, match=r"another Arco \(.*\d+\) keeps the book") as refused:
+        with pytest.raises(
+            Unavailable, match=r"another Arco \(.*\d+\) coordinates the runs"
+        ) as refused:
             async with embedded_server(place, runtime):
                 pass
         assert "--url" in refused.value.__notes__[0]

@@ -16,7 +16,7 @@ from arco.api.flow.runs import (
     LogQuery,
     RunHandlers,
     RunListQuery,
-    RunQuery,
+    RunQueryParams,
     TaskListQuery,
     TaskLog,
     WorkerHandlers,
@@ -124,7 +124,7 @@ def _run_reads(on: RunHandlers) -> tuple[AnyRoute, ...]:
     )
     return (
         read_route(_RUNS, Operation.LIST_ALL_RUNS, on.page, RunListQuery, runs, runs_sql=True),
-        read_route(_RUN, Operation.GET_RUN, on.get, RunQuery, run, long_polls=True),
+        read_route(_RUN, Operation.GET_RUN, on.get, RunQueryParams, run, long_polls=True),
         read_route(
             f"{_RUN}/tasks", Operation.LIST_RUN_TASKS, on.tasks, TaskListQuery, tasks, runs_sql=True
         ),

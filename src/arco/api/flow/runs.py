@@ -52,7 +52,7 @@ class TaskListQuery(FreshPageQuery, frozen=True, kw_only=True):
     freshness: Freshness = "fresh"
 
 
-class RunQuery(QueryParams, frozen=True, kw_only=True):
+class RunQueryParams(QueryParams, frozen=True, kw_only=True):
     """A run: what has changed `since` a number of it, after waiting for a change up to `wait_ms`."""
 
     since: Annotated[int, Meta(ge=0, le=2**53)] = 0
@@ -103,7 +103,7 @@ class RunHandlers:
         document = FlowRunPage(items=items, next_page_token=page.next_page_token)
         return Reply(200, json.encode(document))
 
-    async def get(self, call: Call[RunQuery, None]) -> Reply:
+    async def get(self, call: Call[RunQueryParams, None]) -> Reply:
         """How a run stands, waiting for a change of it if asked to."""
         run_id, query = call.path_params["run_id"], call.query
 

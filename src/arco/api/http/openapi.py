@@ -34,31 +34,6 @@ _FILES = {
     "docs.css": ("docs.css", "text/css; charset=utf-8"),
     "docs.js": ("docs.js", "text/javascript; charset=utf-8"),
 }
-# Types whose published names are older than their classes; generated clients depend on the published ones.
-_PUBLISHED_NAMES = {
-    "AppendResult": "Appended",
-    "CancelRunRequest": "CancelWish",
-    "CatalogResponse": "CatalogThing",
-    "ColumnResponse": "ColumnThing",
-    "DiffChange": "Change",
-    "ExecutionSummary": "Run",
-    "FlowStateRequest": "TablesAsked",
-    "ObjectHistory": "History",
-    "PartitionResponse": "PartitionThing",
-    "ProblemDocument": "Problem",
-    "QuarantinedLine": "Line",
-    "QueryRequest": "Question",
-    "QueryResult": "Result",
-    "ReplayResult": "Replayed",
-    "RetryRunRequest": "RetryWish",
-    "SchemaResponse": "SchemaThing",
-    "StoppedAttempts": "AttemptsStopped",
-    "TableResponse": "TableThing",
-    "UndropRequest": "UndropWish",
-    "ViewResponse": "ViewThing",
-    "WatchAttemptsRequest": "AttemptsWatched",
-}
-
 _REF = "#/components/schemas/{name}"
 _GROUPS = frozenset({"catalogs", "schemas", "tables", "views", "columns"})
 _ALWAYS = (400, 403, 414, 431, 500, 503)
@@ -107,7 +82,7 @@ _SHAPES: dict[str, Schema] = {
 def openapi(routes: tuple[AnyRoute, ...]) -> Schema:
     """The document that describes `routes`."""
     types = list(_types(routes))
-    schemas, components = _published(msgspec.json.schema_components(types, ref_template=_REF))
+    schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     schema_of = dict(zip(map(repr, types), schemas, strict=True))
     queries = {route.query.__name__ for route in routes}
     paths: Schema = {}
@@ -149,18 +124,6 @@ def _types(routes: Iterable[AnyRoute]) -> Iterable[Any]:
         for each in [*bodies, *(route.body.types if route.body else ()), route.query]:
             types.setdefault(repr(each), each)
     return types.values()
-
-
-def _published(node: Any) -> Any:
-    """Schemas under the published names of their types."""
-    if isinstance(node, dict):
-        return {_PUBLISHED_NAMES.get(key, key): _published(each) for key, each in node.items()}
-    if isinstance(node, list | tuple):
-        return type(node)(map(_published, node))
-    if isinstance(node, str):
-        path, slash, name = node.rpartition("/")
-        return path + slash + _PUBLISHED_NAMES.get(name, name)
-    return node
 
 
 def _alternatives(body: Any) -> tuple[Any, ...]:
@@ -332,7 +295,7 @@ def _problem(status: int) -> Schema:
     )
     response: Schema = {
         "description": ", or: ".join(titles),
-        "content": {PROBLEM_TYPE: {"schema": {"$ref": _REF.format(name="Problem")}}},
+        "content": {PROBLEM_TYPE: {"schema": {"$ref": _REF.format(name="ProblemDocument")}}},
     }
     if status in (429, 503):
         response["headers"] = {"Retry-After": {"schema": {"type": "string", "pattern": "^[0-9]+$"}}}

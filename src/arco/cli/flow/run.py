@@ -63,7 +63,7 @@ class RunOptions:
     detach
         Leave it to `arco worker` processes, and return at once.
     server
-        The Arco that keeps the book of runs.
+        The Arco that coordinates the runs.
     place
         An Arco for the life of this command.
     """

@@ -98,7 +98,7 @@ def cancel(
     Parameters
     ----------
     server
-        The Arco that keeps the book of runs.
+        The Arco that coordinates the runs.
     place
         An Arco for the life of this command.
     """

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from arco.catalog.name import parse_dotted
 from arco.flow.plan.event_query import FRESH, EventEngine, all_rows, among, literal, milliseconds
-from arco.flow.plan.key import task_key
+from arco.flow.plan.keys import task_key
 from arco.flow.plan.table_state import CODE_METRIC, INPUTS_METRIC, TableState
 
 MAX_PARTITION_ROWS = 99_000  # of one answer; the engine allows a few more

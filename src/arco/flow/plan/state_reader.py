@@ -19,7 +19,7 @@ from arco.core import json
 from arco.core.errors import NotFound
 from arco.events.partition import PRESENT
 from arco.flow.plan.event_query import FRESH, EventEngine, all_rows, among, literal, milliseconds
-from arco.flow.plan.key import read_key, task_key
+from arco.flow.plan.keys import read_key, task_key
 from arco.flow.plan.recorded_state import (
     MAX_TABLES,
     RecordedPartitions,

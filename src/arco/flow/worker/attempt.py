@@ -99,7 +99,7 @@ class WorkerContext:
     tracing: AttemptTracing = field(default_factory=AttemptTracing)
 
 
-class RunningAttempt:
+class AttemptExecution:
     """A leased task while it is executed; `on_abandoned` is called if it does not stop in time."""
 
     def __init__(

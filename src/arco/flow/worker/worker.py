@@ -17,7 +17,7 @@ from arco.core.runtime import Runtime
 from arco.core.tasks import Event, Task
 from arco.flow.coordinator.messages import LeasedTask, LeaseRequest, LeaseResponse
 from arco.flow.coordinator.ports import TaskCoordinator
-from arco.flow.worker.attempt import AttemptTracing, RunningAttempt, WorkerContext, WorkerTiming
+from arco.flow.worker.attempt import AttemptExecution, AttemptTracing, WorkerContext, WorkerTiming
 from arco.flow.worker.outcome import StopReason
 from arco.flow.worker.ports import Executor, ProjectCode
 
@@ -67,7 +67,7 @@ class Worker:
         self._pools = pools
         self._on_unavailable = on_unavailable
         self._on_abandoned = on_abandoned
-        self._attempts: dict[str, RunningAttempt] = {}
+        self._attempts: dict[str, AttemptExecution] = {}
         self._jobs: dict[str, Task[None]] = {}
         self._wake = runtime.tasks.event()  # a task ended, a response came, or it is to stop
         self._leasing: Task[None] | None = None
@@ -177,7 +177,7 @@ class Worker:
         return pause * (1 + self._context.runtime.rng.random() / 4)
 
     def _start(self, task: LeasedTask) -> None:
-        attempt = RunningAttempt(self._context, task, lambda: self._abandon(task))
+        attempt = AttemptExecution(self._context, task, lambda: self._abandon(task))
         self._attempts[task.attempt_id] = attempt
         self._jobs[task.attempt_id] = self._tasks.spawn(self._run_attempt(attempt))
 
@@ -186,7 +186,7 @@ class Worker:
         self._on_abandoned(task)
         self._wake.set()
 
-    async def _run_attempt(self, attempt: RunningAttempt) -> None:
+    async def _run_attempt(self, attempt: AttemptExecution) -> None:
         try:
             await attempt.run()
         except Exception as error:
@@ -200,7 +200,9 @@ class Worker:
         """Wait for running attempts: to their end, or for as long as stopping may take."""
         response, self._response = self._response, None
         if response is not None and self._is_stopping:
-            returned = [RunningAttempt(self._context, task).give_back() for task in response.tasks]
+            returned = [
+                AttemptExecution(self._context, task).give_back() for task in response.tasks
+            ]
             await self._until_shutdown(self._tasks.gather(*returned))
         while self.at_work and not self._is_stopping:
             self._wake.clear()

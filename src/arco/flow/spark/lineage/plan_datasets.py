@@ -41,7 +41,7 @@ _ICEBERG = "org.apache.iceberg."
 _ICEBERG_SCAN_CLASS = "SparkPartitioningAwareScan"
 
 
-class PlanTarget(NamedTuple):
+class PlanOutput(NamedTuple):
     """What a plan writes; a table of files has a name and a path."""
 
     datasets: tuple[Dataset, ...]
@@ -53,21 +53,21 @@ def query_of(plan: Java, kind: str) -> Java:
     return plan.query() if kind in (_CREATES, _SAVES) else plan
 
 
-def target_of(plan: Java, kind: str) -> PlanTarget:
+def target_of(plan: Java, kind: str) -> PlanOutput:
     """What a plan that is one of `WRITES` writes."""
     if kind in _WRITES_TABLE:
         table = plan.table().table()
-        return PlanTarget((Dataset(str(table.name())),), _partition_columns(table))
+        return PlanOutput((Dataset(str(table.name())),), _partition_columns(table))
     if kind == _WRITES_FILES:
         table = option(plan.catalogTable())
         names = () if table is None else (_named(table),)
         columns = frozenset(str(column.name()) for column in iterate(plan.partitionColumns()))
-        return PlanTarget((*names, Dataset(path=str(plan.outputPath().toString()))), columns)
+        return PlanOutput((*names, Dataset(path=str(plan.outputPath().toString()))), columns)
     if kind == _CREATES:
         table = plan.table()
-        return PlanTarget((_named(table),), frozenset(texts(table.partitionColumnNames())))
+        return PlanOutput((_named(table),), frozenset(texts(table.partitionColumnNames())))
     path = option(plan.options().get("path"))
-    return PlanTarget(() if path is None else (Dataset(path=str(path)),), frozenset())
+    return PlanOutput(() if path is None else (Dataset(path=str(path)),), frozenset())
 
 
 def leaves_of(plan: Java, budget: CallBudget) -> Iterator[tuple[int, Leaf]]:

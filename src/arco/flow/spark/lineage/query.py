@@ -7,7 +7,7 @@ from arco.flow.lineage.plan_tree import Leaf, PlanFacts
 from arco.flow.spark.jvm import CallBudget, Java, class_of, first_id, iterate
 from arco.flow.spark.lineage.plan_datasets import (
     WRITES,
-    PlanTarget,
+    PlanOutput,
     leaves_of,
     query_of,
     scans_of,
@@ -89,7 +89,7 @@ def fetch_plan(
     if kind == "CommandResult":  # the result of a command that was observed already
         return FetchedPlan()
     query = query_of(plan, kind)
-    target = target_of(plan, kind) if kind in WRITES else PlanTarget((), frozenset())
+    target = target_of(plan, kind) if kind in WRITES else PlanOutput((), frozenset())
     leaves: dict[int, Leaf] = {}
     try:
         leaves.update(leaves_of(query, budget))
