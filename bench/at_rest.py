@@ -2,8 +2,7 @@
 
 import msgspec
 
-from arco.compactor.in_process import InProcess
-from arco.compactor.tier2 import Tier2
+from arco.compactor.event_compactor import EventCompactor
 from arco.core import json
 from arco.core.clock import utc
 from arco.core.ids import new_ulid
@@ -14,6 +13,7 @@ from arco.ledger.envelope import Envelope, Source
 from arco.ledger.writer import LedgerWriter
 from arco.storage.roles import Role
 from bench.figure import Figure
+from tests.compactor.in_process_engine import InProcessEngine
 from tests.ledger.simulated import Calm, simulate
 from tests.sim.world import HOUR_MS, MINUTE_MS, SECOND_MS
 
@@ -31,7 +31,7 @@ async def run() -> list[Figure]:
             writer = LedgerWriter(calm.store(), domain, life_ms=100 * HOUR_MS)
             await writer.append([_event(calm.runtime, kind)])
         store = calm.store(Role.COMPACTOR)
-        tier2 = Tier2(store, InProcess(store))
+        tier2 = EventCompactor(store, InProcessEngine(store))
         running = calm.runtime.tasks.spawn(tier2.run())
         await calm.clock.sleep(10 * MINUTE_MS + SECOND_MS)
         for _ in range(_HOURS):

@@ -12,7 +12,7 @@ from arco.catalog.ddl import ColumnSpec, CreateTable, SchemaName
 from arco.catalog.decision import WorkspaceRules
 from arco.catalog.model import TableFormat
 from arco.catalog.pending_request import ChangeResult
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.core.errors import ArcoError
 from arco.core.hashing import sha256_hex
 from arco.core.ids import new_object_id, new_ulid
@@ -54,7 +54,7 @@ class _Catalog:
         self.store = Store(self.spy, runtime, scope=Scope(), role=Role.API)
         publishing = Store(self.spy, runtime, scope=Scope(), role=Role.COMPACTOR)
         self._runtime = runtime
-        self._compactor = Compactor(publishing)
+        self._compactor = CatalogCompactor(publishing)
         self._workspace: Workspace = open_workspace(self.store, self._compactor, WorkspaceRules())
         self._made = 0
         self.ddls: list[_Cost] = []

@@ -12,10 +12,10 @@ from tempfile import TemporaryDirectory
 
 from pyspark.sql import SparkSession
 
-from arco.compactor.cycle import Cycle, DomainCompactor
+from arco.compactor.domain_compactor import CycleReport, DomainCompactor
 from arco.compactor.spark.engine import SparkEngine
 from arco.compactor.spark.session import open_session
-from arco.compactor.spark.store_spec import spec_of
+from arco.compactor.spark.store_spec import make_store_spec
 from arco.core.errors import Corrupt
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
@@ -46,7 +46,7 @@ class _Yard:
         store = await self._open(Role.API)
         await fill_ledger(store, self._runtime, runs, first_run=first_run)
 
-    async def compact(self) -> tuple[list[Cycle], float]:
+    async def compact(self) -> tuple[list[CycleReport], float]:
         """Fold all there is; the cycles, and the seconds that they took."""
         compactor = DomainCompactor(await self._open(Role.COMPACTOR), DOMAIN, self._engine)
         cycles, began = [], time.perf_counter()
@@ -54,7 +54,7 @@ class _Yard:
             cycles.append(cycle)
         return cycles, time.perf_counter() - began
 
-    async def merge(self) -> tuple[list[Cycle], float]:
+    async def merge(self) -> tuple[list[CycleReport], float]:
         """Bring the tail into the base."""
         compactor = DomainCompactor(await self._open(Role.COMPACTOR), DOMAIN, self._engine)
         cycles, began = [], time.perf_counter()
@@ -81,7 +81,7 @@ async def _measure(runtime: Runtime, scratch: Path, session: SparkSession) -> li
         folders = [Path(stack.enter_context(TemporaryDirectory(dir=scratch))) for _ in range(3)]
         yards = []
         for folder in folders:
-            spec = spec_of(Address("file", str(folder)), Scope())
+            spec = make_store_spec(Address("file", str(folder)), Scope())
             yards.append(_Yard(folder, runtime, SparkEngine(session, spec, runtime)))
         warm, many, _ = yards
         await yards[2].fill(20_000 // A_RUN)
@@ -152,7 +152,7 @@ def _rows(runs: int) -> int:
     return runs * (1 + TASKS + PARTITIONS + CHECKS)
 
 
-def _check(cycles: list[Cycle], runs: int) -> None:
+def _check(cycles: list[CycleReport], runs: int) -> None:
     events = sum(cycle.counts.events for cycle in cycles)
     odd = sum(cycle.counts.quarantined + cycle.counts.late for cycle in cycles)
     if events != runs * A_RUN or odd:

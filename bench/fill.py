@@ -21,8 +21,9 @@ from arco.catalog.column_change import RecordedColumnChange, column_id
 from arco.catalog.location import managed_location
 from arco.catalog.manifest import Base, BaseIndex, CommitKind, FileRef, Ref
 from arco.catalog.model import ObjectKind, TableFormat, TableType
-from arco.compactor.encode import encode, file_path
-from arco.compactor.publish import Change, NewFile, Publisher
+from arco.compactor.domains import file_path
+from arco.compactor.publisher import ManifestChange, NewFile, Publisher
+from arco.compactor.state_file_writer import encode_state_file
 from arco.core import json
 from arco.core.clock import utc
 from arco.core.hashing import sha256_hex
@@ -103,7 +104,9 @@ async def _publish(runtime: Runtime, place: Path, catalog: "_Catalog") -> None:
     files: list[NewFile] = []
     for table, count, values in catalog.rows():
         for bucket, rows in _by_bucket(table, _stamped(table, count, values)):
-            ref, raw = encode(table, rows, file_path(DOMAIN, table, f"{bucket:03d}-{attempt}"))
+            ref, raw = encode_state_file(
+                table, rows, file_path(DOMAIN, table, f"{bucket:03d}-{attempt}")
+            )
             files.append((ref, raw))
             if table.bucket is None:
                 whole[table.name] = ref
@@ -111,7 +114,7 @@ async def _publish(runtime: Runtime, place: Path, catalog: "_Catalog") -> None:
                 buckets.setdefault(table.name, {})[str(bucket)] = ref
     raw = json.encode(BaseIndex(tables=buckets))
     index = Ref(path=f"snapshots/{DOMAIN}/index/{attempt}.json", sha256=sha256_hex(raw))
-    change = Change(
+    change = ManifestChange(
         kind=CommitKind.MERGE,
         commit_ulid=new_ulid(runtime),
         tail={},

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from arco.catalog.decision import WorkspaceRules
 from arco.catalog.model import TableFormat
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.core.ids import new_object_id
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
@@ -55,7 +55,9 @@ class _Process:
         self._runtime = runtime
         self.spy = SpyBackend(LocalBackend(place, runtime), runtime)
         store = Store(self.spy, runtime, scope=Scope(), role=Role.API)
-        self._compactor = Compactor(Store(self.spy, runtime, scope=Scope(), role=Role.COMPACTOR))
+        self._compactor = CatalogCompactor(
+            Store(self.spy, runtime, scope=Scope(), role=Role.COMPACTOR)
+        )
         rules = WorkspaceRules(routed_formats=frozenset({TableFormat.ICEBERG}))
         self.workspace: Workspace = open_workspace(store, self._compactor, rules)
         root = f"s3://bucket/{Scope().prefix}"

@@ -28,7 +28,7 @@ from arco.catalog.decision import WorkspaceRules
 from arco.catalog.lease import Lease
 from arco.catalog.model import TableFormat
 from arco.catalog.reader import SnapshotReader
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.core.runtime import Runtime, system_runtime
 from arco.core.scope import Scope
 from arco.events.registry import CLIENT_TYPES, DOMAINS, find_domain
@@ -58,7 +58,7 @@ class Options:
     limits: HttpLimits = field(default_factory=HttpLimits)
     tracing: RequestTracing | None = None
     hosts: frozenset[str] | None = LOOPBACK
-    compactor: Callable[[Store], CompactorPort] = Compactor
+    compactor: Callable[[Store], CompactorPort] = CatalogCompactor
     wrap: Callable[[Backend], Backend] = lambda backend: backend
     engine: Callable[[SnapshotReader], QueryEngine] = OneAnswer
     retry: StoreRetryPolicy | None = None
@@ -195,7 +195,7 @@ async def _open(
         await writers.close()
         await idempotency.close()
         await committer.close()
-        if isinstance(compactor, Compactor | RemoteCompactor):
+        if isinstance(compactor, CatalogCompactor | RemoteCompactor):
             await compactor.close()
 
     return services, close

@@ -19,7 +19,7 @@ from arco.api.internal import InternalServices, make_internal_app
 from arco.api.remote_compactor import RemoteCompactor, RemoteNotifier
 from arco.catalog.compactor_port import CompactorPort, PublishedCommit, SyncCompact
 from arco.catalog.manifest import manifests_of
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.core.errors import ArcoError, Conflict, Corrupt, Fenced, Invalid, Unavailable, Unknown
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime, system_runtime
@@ -72,7 +72,7 @@ def compactor_at(make: Callable[[Store], CompactorPort], root: Path) -> Iterator
         )
         with listening(make_internal_app(services), loop, services.log) as url:
             yield Remote(url, lines)
-        if isinstance(compactor, Compactor):
+        if isinstance(compactor, CatalogCompactor):
             asyncio.run_coroutine_threadsafe(compactor.close(), loop).result(30)
 
 
@@ -104,7 +104,7 @@ async def _once(
 
 def test_a_catalog_is_changed_through_a_compactor_on_the_other_side(tmp_path: Path) -> None:
     root = tmp_path / "store"
-    with compactor_at(Compactor, root) as remote:
+    with compactor_at(CatalogCompactor, root) as remote:
         over_http = Options(compactor=lambda _store: RemoteCompactor(remote.url, SECRET))
         with served(root, over_http) as api, api.client() as http:
             schemas = "/api/v1/catalogs/default/schemas"
@@ -154,7 +154,7 @@ def test_an_error_of_the_compactor_arrives_as_what_it_means(
 
 
 def test_without_the_service_token_nothing_is_done(tmp_path: Path) -> None:
-    with compactor_at(Compactor, tmp_path) as remote:
+    with compactor_at(CatalogCompactor, tmp_path) as remote:
         with pytest.raises(Unavailable, match="unauthenticated"):
             asyncio.run(_once(remote.url, lambda to: to.merge(), token="another-service-token"))
         with httpx2.Client(base_url=remote.url) as http:
@@ -163,7 +163,10 @@ def test_without_the_service_token_nothing_is_done(tmp_path: Path) -> None:
 
 
 def test_a_call_that_is_not_understood_is_refused_as_a_whole(tmp_path: Path) -> None:
-    with compactor_at(Compactor, tmp_path) as remote, httpx2.Client(base_url=remote.url) as http:
+    with (
+        compactor_at(CatalogCompactor, tmp_path) as remote,
+        httpx2.Client(base_url=remote.url) as http,
+    ):
         headers = {"Authorization": f"Bearer {SECRET}"}
         wrong: list[object] = [{}, {"domain": "catalog"}, {"newer": 1}, [], {"domain": 1}]
         for body in wrong:
@@ -273,7 +276,7 @@ def hearing(root: Path) -> Iterator[Hearing]:
             runtime=runtime,
             scope=scope,
             identity=ServiceToken(SECRET, scope),
-            compactor=Compactor(store),
+            compactor=CatalogCompactor(store),
             look=look,
             store=store,
             log=make_log(io.BytesIO(), runtime.clock),

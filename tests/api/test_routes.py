@@ -17,7 +17,7 @@ from arco.api.app import make_routes
 from arco.api.http.route import AnyRoute
 from arco.api.http.snapshots import SnapshotReads
 from arco.api.internal import InternalHandlers, internal_routes
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.storage.backend import Backend
@@ -35,7 +35,7 @@ def test_every_operation_for_callers_has_a_route_and_every_route_an_entry(
     routes: tuple[AnyRoute, ...], memory: Backend, runtime: Runtime
 ) -> None:
     store = Store(memory, runtime, scope=Scope(), role=StoreRole.COMPACTOR)
-    internal = internal_routes(InternalHandlers(Compactor(store)))
+    internal = internal_routes(InternalHandlers(CatalogCompactor(store)))
     assert {route.operation for route in (*routes, *internal)} == set(
         Operation
     ) - ICEBERG_OPERATIONS

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from arco.catalog.reader import SnapshotReader
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.core.errors import Unknown
 from arco.core.scope import Scope
 from arco.storage.backend import ObservedBackend
@@ -102,7 +102,7 @@ async def test_a_table_by_its_id_with_its_columns_takes_five_round_trips_from_no
 
 async def test_a_change_takes_four_round_trips_and_six_with_a_key() -> None:
     workshop, recorder = await started(), Far()
-    compactor = Compactor(watched(workshop, recorder, Role.COMPACTOR))
+    compactor = CatalogCompactor(watched(workshop, recorder, Role.COMPACTOR))
     post = Post(compactor, workshop.runtime)
     office = _office(watched(workshop, recorder, Role.API), post, workshop.rules)
     workshop.api.lease.lost()
@@ -122,7 +122,7 @@ async def test_a_change_takes_four_round_trips_and_six_with_a_key() -> None:
 async def test_the_compactor_does_not_read_back_what_it_has_written() -> None:
     workshop, recorder = await started(), Recorder()
     assert await workshop.compactor.merge() is not None
-    compactor = Compactor(counted(workshop, recorder, Role.COMPACTOR))
+    compactor = CatalogCompactor(counted(workshop, recorder, Role.COMPACTOR))
     office = _office(workshop.store(Role.API), Post(compactor, workshop.runtime), workshop.rules)
 
     async def files_read_by_a_merge(prefix: str) -> int:
@@ -142,7 +142,7 @@ async def test_the_compactor_does_not_read_back_what_it_has_written() -> None:
 
 async def test_a_token_is_looked_up_once_and_its_successor_for_every_commit() -> None:
     workshop, recorder = await started(), Recorder()
-    compactor = Compactor(counted(workshop, recorder, Role.COMPACTOR))
+    compactor = CatalogCompactor(counted(workshop, recorder, Role.COMPACTOR))
     office = _office(workshop.store(Role.API), Post(compactor, workshop.runtime), workshop.rules)
     workshop.api.lease.lost()
     looks = []

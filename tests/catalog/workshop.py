@@ -28,7 +28,7 @@ from arco.catalog.pending_request import ChangeResult
 from arco.catalog.reader import SnapshotReader
 from arco.catalog.snapshot import Snapshot
 from arco.catalog.state_file import read_rows
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.core import json
 from arco.core.clock import SystemClock
 from arco.core.errors import ArcoError, Unavailable, Unknown
@@ -88,7 +88,7 @@ Handling = Callable[["Post", SyncCompact], Awaitable[PublishedCommit]]
 class Post:
     """The way to a compactor. What happens to the next calls can be arranged; then all arrive."""
 
-    def __init__(self, inner: Compactor, runtime: Runtime) -> None:
+    def __init__(self, inner: CatalogCompactor, runtime: Runtime) -> None:
         self.inner = inner
         self.runtime = runtime
         self.arranged: deque[Handling] = deque()
@@ -259,7 +259,7 @@ class Workshop:
     backend: Backend
     runtime: Runtime
     clock: WallClock
-    compactor: Compactor
+    compactor: CatalogCompactor
     post: Post
     api: Office
     rules: WorkspaceRules
@@ -331,7 +331,7 @@ def open_workshop(
         for role in (Role.API, Role.COMPACTOR)
     }
     rules = replace(rules or WorkspaceRules(), retention=retention)
-    compactor = Compactor(stores[Role.COMPACTOR], retention=retention)
+    compactor = CatalogCompactor(stores[Role.COMPACTOR], retention=retention)
     post = Post(compactor, runtime)
     api = _office(stores[Role.API], post, rules)
     return Workshop(backend, runtime, clock, compactor, post, api, rules)

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from arco.compactor.cycle import DomainCompactor
-from arco.compactor.in_process import InProcess
+from arco.compactor.domain_compactor import DomainCompactor
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.ledger.writer import LedgerWriter
@@ -20,6 +19,7 @@ from arco.storage.open import open_backend
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.cli.command import arco, is_one_sentence
+from tests.compactor.in_process_engine import InProcessEngine
 from tests.ledger.events import note
 
 DOMAIN = "executions"
@@ -51,7 +51,9 @@ async def _build(root: Path) -> None:
     def store(role: Role) -> Store:
         return Store(backend, runtime, scope=Scope(), role=role)
 
-    compactor = DomainCompactor(store(Role.COMPACTOR), DOMAIN, InProcess(store(Role.COMPACTOR)))
+    compactor = DomainCompactor(
+        store(Role.COMPACTOR), DOMAIN, InProcessEngine(store(Role.COMPACTOR))
+    )
     writer = LedgerWriter(store(Role.API), DOMAIN)
     for _ in range(2):
         await _tell(writer, runtime)

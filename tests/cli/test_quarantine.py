@@ -8,8 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from arco.compactor.in_process import InProcess
-from arco.compactor.tier2 import Tier2
+from arco.compactor.event_compactor import EventCompactor
 from arco.core.clock import utc
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime, system_runtime
@@ -20,6 +19,7 @@ from arco.storage.local import LocalBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.cli.serving import Served, serving
+from tests.compactor.in_process_engine import InProcessEngine
 
 OBSERVED = {
     "execution_id": "run-7",
@@ -57,7 +57,7 @@ def event(runtime: Runtime, name: str, payload: object) -> Envelope:
 async def compact(root: Path) -> None:
     runtime = system_runtime()
     store = store_at(root, runtime, Role.COMPACTOR)
-    tier2 = Tier2(store, InProcess(store))
+    tier2 = EventCompactor(store, InProcessEngine(store))
     await tier2.once()
     await tier2.close()
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from arco.catalog.manifest import FileRef
 from arco.catalog.state_file import read_rows
-from arco.compactor.job import FoldJob, MergePart, NewRef, SegmentRef
+from arco.compactor.engine import FoldJob, MergePart, NewStateFile, SegmentRef
 from arco.core.ids import new_ulid
 from arco.events.read import SegmentRows, read_segment
 from arco.events.registry import KINDS
@@ -86,7 +86,7 @@ def expected(domain: str, segments: Segments) -> Rows:
     }
 
 
-async def rows_in(store: Store, domain: str, files: Iterable[NewRef]) -> Rows:
+async def rows_in(store: Store, domain: str, files: Iterable[NewStateFile]) -> Rows:
     """The rows of new files, folded together as a reader would."""
     parts: dict[str, list[pa.Table]] = {}
     for new in files:
@@ -98,7 +98,7 @@ async def rows_in(store: Store, domain: str, files: Iterable[NewRef]) -> Rows:
     }
 
 
-def by_table(files: Iterable[NewRef]) -> dict[str, tuple[FileRef, ...]]:
+def by_table(files: Iterable[NewStateFile]) -> dict[str, tuple[FileRef, ...]]:
     found: dict[str, tuple[FileRef, ...]] = {}
     for new in files:
         found[new.table] = (*found.get(new.table, ()), new.file)
@@ -106,7 +106,11 @@ def by_table(files: Iterable[NewRef]) -> dict[str, tuple[FileRef, ...]]:
 
 
 def merge_parts(
-    tail: Iterable[NewRef], base: Iterable[NewRef] = (), *, into_base: bool, each: int = 9
+    tail: Iterable[NewStateFile],
+    base: Iterable[NewStateFile] = (),
+    *,
+    into_base: bool,
+    each: int = 9,
 ) -> tuple[MergePart, ...]:
     """Parts for all tables of a tail, so many buckets each."""
     old = by_table(base)

@@ -7,16 +7,8 @@ import duckdb
 import pytest
 
 from arco.catalog.ddl import DropSchema, DropTable, SchemaName, UpdateTable
-from tests.catalog.workshop import (
-    SCOPE,
-    S,
-    names_in,
-    new_table,
-    open_workshop,
-    started,
-    t,
-)
-from tests.compactor.small import manifest_path, resealed
+from tests.catalog.workshop import SCOPE, S, names_in, new_table, open_workshop, started, t
+from tests.compactor.small_catalog import manifest_path, resealed
 
 SQL = Path(__file__).parents[2] / "docs" / "sql"
 

@@ -1,4 +1,4 @@
-"""A rebuild gives the same rows, from whatever is left of the ledger, and beside a running compactor."""
+"""A rebuild gives the same rows, from any part of the ledger that is kept, beside a running compactor."""
 
 import random
 from datetime import timedelta
@@ -6,37 +6,43 @@ from datetime import timedelta
 import pytest
 
 from arco.catalog.manifest import CommitKind, read_index
-from arco.compactor.compactor import Compactor
-from arco.compactor.gc import collect_garbage
-from arco.compactor.in_process import InProcess
-from arco.compactor.job import Folded, FoldJob, Merged, MergeJob
-from arco.compactor.mark import mark_orphans
-from arco.compactor.publish import Publisher
+from arco.compactor.catalog_compactor import CatalogCompactor, mark_orphans
+from arco.compactor.engine import FoldJob, FoldResult, MergeJob, MergeResult
+from arco.compactor.garbage_collection import collect_garbage
+from arco.compactor.publisher import Publisher
 from arco.compactor.rebuild import rebuild
-from arco.compactor.tail import Policy
-from arco.compactor.verify import verify
+from arco.compactor.tail_merge import TailPolicy
+from arco.compactor.verification import verify
 from arco.core.clock import utc
 from arco.core.errors import Corrupt, Invalid
 from arco.core.ids import new_ulid
 from arco.ledger.segment import segment_key
 from arco.storage.roles import Role
-from tests.compactor.plant import DOMAIN, Plant, Slow, Stamped, open_plant, open_stamped
+from tests.compactor.compaction_setup import (
+    DOMAIN,
+    CompactionSetup,
+    Slow,
+    Stamped,
+    open_setup,
+    open_stamped,
+)
+from tests.compactor.in_process_engine import InProcessEngine
 from tests.sim.world import MINUTE_MS
 from tests.storage.interposed import Interposed
 
 DAY = timedelta(days=1)
 DAY_MS = DAY / timedelta(milliseconds=1)
-SOON = Policy(longest=4, many_rows=10)
-NO_MERGE = Policy(longest=10_000, many_rows=10**9)
+SOON = TailPolicy(longest=4, many_rows=10)
+NO_MERGE = TailPolicy(longest=10_000, many_rows=10**9)
 
 
 class Marking:
     """A backend through which, before the first manifest is created, all older files become orphans."""
 
-    def __init__(self, plant: Plant) -> None:
-        self._plant = plant
+    def __init__(self, setup: CompactionSetup) -> None:
+        self._plant = setup
         self.marked = False
-        self.backend = Interposed(plant.backend, before=self._before)
+        self.backend = Interposed(setup.backend, before=self._before)
 
     async def _before(self, verb: str, key: str) -> None:
         if verb == "create" and "/manifests/" in key and not self.marked:
@@ -51,65 +57,67 @@ class Leisurely:
 
     def __init__(self, stamped: Stamped) -> None:
         self._stamped = stamped
-        self._engine = InProcess(stamped.plant.store())
+        self._engine = InProcessEngine(stamped.setup.store())
         self.jobs = 0
         self.collected = 0
 
-    async def fold(self, job: FoldJob) -> Folded:
+    async def fold(self, job: FoldJob) -> FoldResult:
         folded = await self._engine.fold(job)
         await self._take(50)
         return folded
 
-    async def merge(self, job: MergeJob) -> Merged:
+    async def merge(self, job: MergeJob) -> MergeResult:
         merged = await self._engine.merge(job)
         await self._take(20)
         return merged
 
     async def _take(self, minutes: float) -> None:
         self._stamped.pass_ms(minutes * MINUTE_MS)
-        plant = self._stamped.plant
+        setup = self._stamped.setup
         done = await collect_garbage(
-            plant.store(Role.JANITOR), Compactor(plant.store()), domain=DOMAIN
+            setup.store(Role.JANITOR), CatalogCompactor(setup.store()), domain=DOMAIN
         )
         self.jobs += 1
         self.collected += done.files.objects
 
 
-async def live(plant: Plant, seed: int, rounds: int, *, retention_days: int | None = None) -> None:
+async def live(
+    setup: CompactionSetup, seed: int, rounds: int, *, retention_days: int | None = None
+) -> None:
     """A life: writers come and go, events are late or come twice, tails are merged, days pass."""
     rng = random.Random(seed)
-    writer = plant.writer()
+    writer = setup.writer()
     retention = {} if retention_days is None else {"executions": retention_days * DAY}
-    compactor = plant.compactor(policy=SOON, retention=retention)
+    compactor = setup.compactor(policy=SOON, retention=retention)
     for _ in range(rounds):
         for _ in range(rng.randint(1, 3)):
             name = f"e{rng.randrange(40)}"
-            at = utc(plant.clock.now_ms()) - rng.random() * 3 * DAY
-            event = rng.choice([plant.started, plant.completed])(name, at=at)
+            at = utc(setup.clock.now_ms()) - rng.random() * 3 * DAY
+            event = rng.choice([setup.started, setup.completed])(name, at=at)
             await writer.append([event, event] if rng.random() < 0.2 else [event])
             if rng.random() < 0.1:
-                await writer.append([plant.event("no_such_event", {})])
+                await writer.append([setup.event("no_such_event", {})])
         if rng.random() < 0.2:
             await writer.close()
-            writer = plant.writer()
-        plant.clock.pass_ms(rng.random() * DAY_MS)
+            writer = setup.writer()
+        setup.clock.pass_ms(rng.random() * DAY_MS)
         await compactor.cycle(everything=True)
         await compactor.merge()
 
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_a_rebuild_gives_the_same_rows(seed: int) -> None:
-    plant = open_plant(seed)
-    await live(plant, seed, 25)
-    before, old = await plant.rows(hidden=True), await plant.head()
-    store = plant.store()
-    done = await rebuild(store, DOMAIN, InProcess(store), most_segments=7)
-    new = await plant.head()
-    assert await plant.rows(hidden=True) == before
-    assert done.manifest == len(await plant.manifests()) - 1
+    setup = open_setup(seed)
+    await live(setup, seed, 25)
+    before, old = await setup.rows(hidden=True), await setup.head()
+    store = setup.store()
+    done = await rebuild(store, DOMAIN, InProcessEngine(store), most_segments=7)
+    new = await setup.head()
+    assert await setup.rows(hidden=True) == before
+    assert done.manifest == len(await setup.manifests()) - 1
     assert done.start == -1
     assert done.counts.events == sum(
-        c.counts.events for c in (await plant.commits())[:-1] if c.counts
+        c.counts.events for c in (await setup.commits())[:-1] if c.counts
     )
     assert (new.watermark, new.retained_from) == (old.watermark, old.retained_from)
     assert new.tail == {}
@@ -117,19 +125,19 @@ async def test_a_rebuild_gives_the_same_rows(seed: int) -> None:
     index = await read_index(store, new.base.index)
     named = {ref.path for files in index.tables.values() for ref in files.values()}
     named |= {ref.path for ref in new.named()} | {new.base.index.path}
-    record = (await plant.commits())[-1]
+    record = (await setup.commits())[-1]
     assert record.kind is CommitKind.REBUILD
     assert {ref.path for ref in record.added} == named, "all that it names was made anew"
     assert done.files == len(named) - 1
-    report = await verify(plant.store(Role.JANITOR), DOMAIN, everything=True)
+    report = await verify(setup.store(Role.JANITOR), DOMAIN, everything=True)
     assert report.ok, report.problem
 
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_a_rebuild_leaves_out_what_merges_have_left_out(seed: int) -> None:
-    plant = open_plant(seed)
-    await live(plant, seed, 30, retention_days=2)
-    commits, manifests = await plant.commits(), await plant.manifests()
+    setup = open_setup(seed)
+    await live(setup, seed, 30, retention_days=2)
+    commits, manifests = await setup.commits(), await setup.manifests()
     forgetful = [
         record.number
         for record, manifest in zip(commits, manifests, strict=True)
@@ -137,125 +145,127 @@ async def test_a_rebuild_leaves_out_what_merges_have_left_out(seed: int) -> None
     ]
     assert forgetful, "nothing was ever forgotten in this life"
     assert sum(each.counts.late for each in commits if each.counts), "and nothing was late"
-    before = await plant.rows(hidden=True)
-    store = plant.store()
-    await rebuild(store, DOMAIN, InProcess(store))
-    assert await plant.rows(hidden=True) == before
+    before = await setup.rows(hidden=True)
+    store = setup.store()
+    await rebuild(store, DOMAIN, InProcessEngine(store))
+    assert await setup.rows(hidden=True) == before
 
 
 async def test_the_state_after_a_rebuild_goes_on_as_if_nothing_had_been() -> None:
-    plant = open_plant()
-    await live(plant, 1, 8)
-    store = plant.store()
-    await rebuild(store, DOMAIN, InProcess(store))
-    await live(plant, 2, 8)
-    before = await plant.rows(hidden=True)
-    again = await rebuild(store, DOMAIN, InProcess(store))
+    setup = open_setup()
+    await live(setup, 1, 8)
+    store = setup.store()
+    await rebuild(store, DOMAIN, InProcessEngine(store))
+    await live(setup, 2, 8)
+    before = await setup.rows(hidden=True)
+    again = await rebuild(store, DOMAIN, InProcessEngine(store))
     assert again.start == -1
-    assert await plant.rows(hidden=True) == before
+    assert await setup.rows(hidden=True) == before
 
 
 @pytest.mark.parametrize("collected", [3, 5, 9])
 async def test_a_rebuild_starts_from_the_oldest_manifest_whose_later_segments_are_kept(
     collected: int,
 ) -> None:
-    plant = open_plant()
-    writer, compactor = plant.writer(), plant.compactor(policy=NO_MERGE)
+    setup = open_setup()
+    writer, compactor = setup.writer(), setup.compactor(policy=NO_MERGE)
     for n in range(10):
-        await plant.tell(writer, f"e{n}")
+        await setup.tell(writer, f"e{n}")
         await compactor.cycle(everything=True)
-        await writer.append([plant.completed(f"e{n}")])
+        await writer.append([setup.completed(f"e{n}")])
     await compactor.cycle(everything=True)
-    before = await plant.rows(hidden=True)
-    janitor = plant.store(Role.JANITOR)
-    stream = next(iter((await plant.head()).watermark.open))
+    before = await setup.rows(hidden=True)
+    janitor = setup.store(Role.JANITOR)
+    stream = next(iter((await setup.head()).watermark.open))
     for seq in range(2 * collected):
         await janitor.delete(segment_key(DOMAIN, stream, seq))
-    store = plant.store()
-    done = await rebuild(store, DOMAIN, InProcess(store))
+    store = setup.store()
+    done = await rebuild(store, DOMAIN, InProcessEngine(store))
     assert done.start == collected
     assert done.counts.segments == 20 - (2 * collected + 1)
-    assert await plant.rows(hidden=True) == before
+    assert await setup.rows(hidden=True) == before
 
 
 async def test_a_rebuild_starts_above_the_floor() -> None:
-    plant = open_plant()
-    await live(plant, 3, 12)
-    before = await plant.rows(hidden=True)
-    janitor = plant.store(Role.JANITOR)
+    setup = open_setup()
+    await live(setup, 3, 12)
+    before = await setup.rows(hidden=True)
+    janitor = setup.store(Role.JANITOR)
     chain = Publisher(janitor, DOMAIN).chain
     await chain.raise_floor(5)
     for number in range(5):
         await janitor.delete(chain.key(number))
-    store = plant.store()
-    assert (await rebuild(store, DOMAIN, InProcess(store))).start == 5
-    assert await plant.rows(hidden=True) == before
+    store = setup.store()
+    assert (await rebuild(store, DOMAIN, InProcessEngine(store))).start == 5
+    assert await setup.rows(hidden=True) == before
 
 
 async def test_a_segment_that_is_missing_in_the_middle_stops_a_rebuild() -> None:
-    plant = open_plant()
-    writer = plant.writer()
+    setup = open_setup()
+    writer = setup.writer()
     for n in range(5):
-        await plant.tell(writer, f"e{n}")
-    await plant.compactor().cycle()
-    head = await plant.head()
+        await setup.tell(writer, f"e{n}")
+    await setup.compactor().cycle()
+    head = await setup.head()
     stream = next(iter(head.watermark.open))
-    await plant.store(Role.JANITOR).delete(segment_key(DOMAIN, stream, 3))
+    await setup.store(Role.JANITOR).delete(segment_key(DOMAIN, stream, 3))
     with pytest.raises(Corrupt):
-        await rebuild(plant.store(), DOMAIN, InProcess(plant.store()))
-    assert await plant.head() == head
+        await rebuild(setup.store(), DOMAIN, InProcessEngine(setup.store()))
+    assert await setup.head() == head
 
 
 async def test_a_rebuild_follows_what_is_published_meanwhile() -> None:
-    plant = open_plant()
-    await live(plant, 4, 6)
-    slow = Slow(InProcess(plant.store()))
+    setup = open_setup()
+    await live(setup, 4, 6)
+    slow = Slow(InProcessEngine(setup.store()))
 
     async def meanwhile() -> None:
-        await live(plant, 5, 6)
+        await live(setup, 5, 6)
 
     slow.meanwhile = meanwhile
-    done = await rebuild(plant.store(), DOMAIN, slow)
-    commits = await plant.commits()
+    done = await rebuild(setup.store(), DOMAIN, slow)
+    commits = await setup.commits()
     assert commits[-1].kind is CommitKind.REBUILD
     assert done.counts.events == sum(c.counts.events for c in commits[:-1] if c.counts)
-    assert (await plant.head()).tail != {}, "what came meanwhile is in the tail"
-    twice = await plant.rows(hidden=True)
-    await rebuild(plant.store(), DOMAIN, InProcess(plant.store()))
-    assert await plant.rows(hidden=True) == twice
+    assert (await setup.head()).tail != {}, "what came meanwhile is in the tail"
+    twice = await setup.rows(hidden=True)
+    await rebuild(setup.store(), DOMAIN, InProcessEngine(setup.store()))
+    assert await setup.rows(hidden=True) == twice
 
 
 async def test_a_rebuild_is_published_over_a_merge_that_changes_no_rows() -> None:
-    plant = open_plant()
-    writer, compactor = plant.writer(), plant.compactor(policy=NO_MERGE)
+    setup = open_setup()
+    writer, compactor = setup.writer(), setup.compactor(policy=NO_MERGE)
     for n in range(8):
-        await plant.tell(writer, f"e{n}")
+        await setup.tell(writer, f"e{n}")
         await compactor.cycle(everything=True)
-    slow = Slow(InProcess(plant.store()))
+    slow = Slow(InProcessEngine(setup.store()))
 
     async def meanwhile() -> None:
-        assert await plant.compactor(policy=SOON).merge() is not None
+        assert await setup.compactor(policy=SOON).merge() is not None
 
     slow.meanwhile = meanwhile
-    assert (await rebuild(plant.store(), DOMAIN, slow)).counts.events == 8
+    assert (await rebuild(setup.store(), DOMAIN, slow)).counts.events == 8
     assert len(slow.jobs) == 1
-    assert await plant.executions() == sorted(plant.told)
+    assert await setup.executions() == sorted(setup.reported)
 
 
 async def test_a_rebuild_whose_files_may_have_been_collected_writes_them_again() -> None:
-    plant = open_plant()
-    await live(plant, 6, 6)
-    before = await plant.rows(hidden=True)
-    backend = Marking(plant)
-    done = await rebuild(plant.store(backend=backend.backend), DOMAIN, InProcess(plant.store()))
-    head = await plant.head()
+    setup = open_setup()
+    await live(setup, 6, 6)
+    before = await setup.rows(hidden=True)
+    backend = Marking(setup)
+    done = await rebuild(
+        setup.store(backend=backend.backend), DOMAIN, InProcessEngine(setup.store())
+    )
+    head = await setup.head()
     assert backend.marked
     assert head.orphans_before is not None
-    assert done.manifest == len(await plant.manifests()) - 1
-    assert await plant.rows(hidden=True) == before
+    assert done.manifest == len(await setup.manifests()) - 1
+    assert await setup.rows(hidden=True) == before
     index = head.base.index
     assert index is not None
-    tables = (await read_index(plant.store(), index)).tables
+    tables = (await read_index(setup.store(), index)).tables
     refs = [ref for files in tables.values() for ref in files.values()]
     assert refs
     assert all(ref.path.partition("-")[2] > head.orphans_before for ref in refs)
@@ -265,52 +275,52 @@ async def test_a_rebuild_that_takes_longer_than_files_without_a_name_are_kept_co
     None
 ):
     stamped = open_stamped()
-    plant = stamped.plant
-    writer, compactor = plant.writer(), plant.compactor(policy=NO_MERGE)
+    setup = stamped.setup
+    writer, compactor = setup.writer(), setup.compactor(policy=NO_MERGE)
     for n in range(24):
-        await plant.tell(writer, f"e{n}")
+        await setup.tell(writer, f"e{n}")
         await compactor.cycle(everything=True)
-        await writer.append([plant.event("no_such_event", {})])
+        await writer.append([setup.event("no_such_event", {})])
         stamped.pass_ms(MINUTE_MS)
-    before = await plant.rows(hidden=True)
+    before = await setup.rows(hidden=True)
     engine = Leisurely(stamped)
-    done = await rebuild(plant.store(), DOMAIN, engine, most_segments=4)
+    done = await rebuild(setup.store(), DOMAIN, engine, most_segments=4)
     assert done.counts.segments == 47
     assert engine.jobs > 10
     assert engine.collected, "nothing of what it has made was ever collected"
-    assert await plant.rows(hidden=True) == before
-    report = await verify(plant.store(Role.JANITOR), DOMAIN, everything=True)
+    assert await setup.rows(hidden=True) == before
+    report = await verify(setup.store(Role.JANITOR), DOMAIN, everything=True)
     assert report.ok, report.problem
 
 
 async def test_all_tables_of_a_rebuild_are_written_by_one_job() -> None:
-    plant = open_plant()
-    await live(plant, 1, 8)
-    assert len(await plant.rows()) > 1, "there is but one table"
-    engine = Slow(InProcess(plant.store()))
-    await rebuild(plant.store(), DOMAIN, engine)
+    setup = open_setup()
+    await live(setup, 1, 8)
+    assert len(await setup.rows()) > 1, "there is but one table"
+    engine = Slow(InProcessEngine(setup.store()))
+    await rebuild(setup.store(), DOMAIN, engine)
     assert len(engine.merges) == 1
 
 
 async def test_what_a_merge_has_left_out_is_left_out_of_all_tables_by_two_jobs() -> None:
-    plant = open_plant()
+    setup = open_setup()
     retention = {"executions": 2 * DAY, "quarantine": 2 * DAY}
-    writer = plant.writer()
-    compactor = plant.compactor(policy=Policy(longest=2, many_rows=1), retention=retention)
-    await plant.tell(writer, *map(str, range(20)))
-    await writer.append([plant.event("no_such_event", {})])
+    writer = setup.writer()
+    compactor = setup.compactor(policy=TailPolicy(longest=2, many_rows=1), retention=retention)
+    await setup.tell(writer, *map(str, range(20)))
+    await writer.append([setup.event("no_such_event", {})])
     await compactor.cycle(everything=True)
-    plant.clock.pass_ms(3 * DAY_MS)
+    setup.clock.pass_ms(3 * DAY_MS)
     await compactor.cycle(everything=True)
-    await plant.tell(writer, "new")
-    await writer.append([plant.event("no_such_event", {})])
+    await setup.tell(writer, "new")
+    await writer.append([setup.event("no_such_event", {})])
     await compactor.cycle(everything=True)
     assert await compactor.merge() is not None
-    before = await plant.rows(hidden=True)
+    before = await setup.rows(hidden=True)
     assert [len(rows) for rows in before.values()] == [1, 1]
-    engine = Slow(InProcess(plant.store()))
-    await rebuild(plant.store(), DOMAIN, engine)
-    assert await plant.rows(hidden=True) == before
+    engine = Slow(InProcessEngine(setup.store()))
+    await rebuild(setup.store(), DOMAIN, engine)
+    assert await setup.rows(hidden=True) == before
     forgetful = [job for job in engine.merges if job.retained_from]
     assert [{part.table for part in job.parts} for job in forgetful] == [
         {"executions", "quarantine"}
@@ -319,31 +329,31 @@ async def test_what_a_merge_has_left_out_is_left_out_of_all_tables_by_two_jobs()
 
 
 async def test_there_is_nothing_to_rebuild_where_nothing_was_published() -> None:
-    plant = open_plant()
+    setup = open_setup()
     with pytest.raises(Invalid):
-        await rebuild(plant.store(), DOMAIN, InProcess(plant.store()))
+        await rebuild(setup.store(), DOMAIN, InProcessEngine(setup.store()))
 
 
 async def test_a_rebuild_forgets_what_a_merge_has_forgotten_meanwhile() -> None:
     """It had written its base by then, and the rows that came with the merge were lost."""
-    plant = open_plant()
-    writer, store = plant.writer(), plant.store()
-    soon = Policy(longest=2, many_rows=1)
-    compactor = plant.compactor(policy=soon, retention={"executions": 2 * DAY})
-    await plant.tell(writer, "old", "older")
+    setup = open_setup()
+    writer, store = setup.writer(), setup.store()
+    soon = TailPolicy(longest=2, many_rows=1)
+    compactor = setup.compactor(policy=soon, retention={"executions": 2 * DAY})
+    await setup.tell(writer, "old", "older")
     await compactor.cycle(everything=True)
-    engine, seen = Slow(InProcess(store)), dict[str, list[dict[str, object]]]()
+    engine, seen = Slow(InProcessEngine(store)), dict[str, list[dict[str, object]]]()
 
     async def go_on() -> None:
-        plant.clock.pass_ms(3 * DAY_MS)
-        await plant.tell(writer, "new")
+        setup.clock.pass_ms(3 * DAY_MS)
+        await setup.tell(writer, "new")
         await compactor.cycle(everything=True)
         await compactor.merge()
-        seen.update(await plant.rows(hidden=True))
+        seen.update(await setup.rows(hidden=True))
 
     engine.meanwhile = go_on
     await rebuild(store, DOMAIN, engine)
-    kinds = [each.kind for each in await plant.commits()]
+    kinds = [each.kind for each in await setup.commits()]
     assert kinds[-2:] == [CommitKind.MERGE, CommitKind.REBUILD]
     assert [row["execution_id"] for row in seen["executions"]] == ["new"]
-    assert await plant.rows(hidden=True) == seen
+    assert await setup.rows(hidden=True) == seen

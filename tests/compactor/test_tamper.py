@@ -1,15 +1,15 @@
-"""Tamper evidence: whatever is done to one published object is found, and the object named (figure 10)."""
+"""Tamper evidence: any change of a published object is found, and the object is named (figure 10)."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from arco.catalog.manifest import FileRef
-from arco.compactor.verify import verify
+from arco.compactor.verification import verify
 from arco.fold.tier1 import DOMAIN
 from arco.storage.roles import Role
 from tests.catalog.workshop import Workshop
-from tests.compactor.small import full, manifest_path, paths, resealed, small_catalog
+from tests.compactor.small_catalog import full, manifest_path, paths, resealed, small_catalog
 from tests.figures import Figure
 
 POSITIONS = 8

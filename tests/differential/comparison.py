@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arco.compactor.job import SegmentRef
+from arco.compactor.engine import SegmentRef
 from arco.events.read import SegmentRows, read_segment
 from arco.fold.fold import fold
 from arco.fold.table import StateTable

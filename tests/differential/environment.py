@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from arco.compactor.in_process import InProcess
-from arco.compactor.job import Engine, SegmentRef
+from arco.compactor.engine import CompactionEngine, SegmentRef
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
@@ -14,6 +13,7 @@ from arco.storage.backend import Backend
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.clocks import HandClock, hand_runtime
+from tests.compactor.in_process_engine import InProcessEngine
 from tests.differential.history import History
 from tests.differential.vocabulary import RECEIVED_BY
 from tests.stores import HASTY, open_bench
@@ -77,13 +77,13 @@ class Site:
     clock: HandClock
     runtime: Runtime
     backend: Backend
-    engine: Callable[[Store], Engine]
+    engine: Callable[[Store], CompactionEngine]
 
     def store(self, role: Role) -> Store:
         return Store(self.backend, self.runtime, scope=Scope(), role=role, retry=HASTY)
 
 
-def new_site(rng: Random, url: str, engine: Callable[[Store], Engine]) -> Site:
+def new_site(rng: Random, url: str, engine: Callable[[Store], CompactionEngine]) -> Site:
     """An empty one."""
     clock = hand_clock()
     runtime = Runtime(clock, Random(rng.randrange(10**9)), _TASKS)
@@ -93,4 +93,4 @@ def new_site(rng: Random, url: str, engine: Callable[[Store], Engine]) -> Site:
 def in_process(rng: Random) -> Site:
     """In this process, with some shards or none."""
     shards = rng.randint(1, 3)
-    return new_site(rng, "memory://", lambda store: InProcess(store, shards=shards))
+    return new_site(rng, "memory://", lambda store: InProcessEngine(store, shards=shards))

@@ -13,10 +13,10 @@ from random import Random
 from arco.catalog.manifest import Manifest
 from arco.catalog.reader import SnapshotReader
 from arco.catalog.state_file import read_rows
-from arco.compactor.cycle import DomainCompactor
-from arco.compactor.job import SegmentRef
+from arco.compactor.domain_compactor import DomainCompactor
+from arco.compactor.engine import SegmentRef
 from arco.compactor.rebuild import rebuild
-from arco.compactor.tail import Policy
+from arco.compactor.tail_merge import TailPolicy
 from arco.fold.fold import retain
 from arco.fold.tier2 import TIER2
 from arco.ledger.stream import register_stream, slot_chain
@@ -26,7 +26,7 @@ from arco.query.limits import QueryLimits
 from arco.query.state_files import FileRows, merge
 from arco.query.system_tables import DomainTable
 from arco.storage.roles import Role
-from tests.compactor.plant import state_of
+from tests.compactor.compaction_setup import state_of
 from tests.differential.comparison import Tables, differences, folded, in_order, placeless, read
 from tests.differential.environment import Site, cut, mixed
 from tests.differential.history import History
@@ -79,7 +79,7 @@ class Life:
             self._engine,
             retention=retention,
             most_segments=rng.choice(self._pace.most_segments),
-            policy=Policy(longest=rng.randint(2, 4), many_rows=rng.choice((0, 0, 10, 1_000))),
+            policy=TailPolicy(longest=rng.randint(2, 4), many_rows=rng.choice((0, 0, 10, 1_000))),
         )
 
     async def begin(self) -> None:

@@ -86,7 +86,7 @@ _MUTANTS = (
     Mutant(
         name="merge that leaves the old base out",
         rule="P26",
-        target="arco.compactor.tail:base_parts",
+        target="arco.compactor.tail_merge:plan_base_parts",
         old="if int(bucket) in buckets",
         new="if int(bucket) in ()",
     ),

@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from arco.compactor.spark.store_spec import spec_of
+from arco.compactor.spark.store_spec import make_store_spec
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, LINEAGE_DOMAIN, SEARCH_DOMAIN
@@ -34,11 +34,11 @@ class SparkSites:
 
     def site(self, rng: Random, name: str) -> Site:
         """In one task a job, or in stages, with a shuffle in between."""
-        from arco.compactor.spark.engine import Sizes, SparkEngine
+        from arco.compactor.spark.engine import JobSizes, SparkEngine
 
         url = str(self.root / name)
-        spec = spec_of(parse_address(url), Scope(), fsync=False)
-        sizes = rng.choice((Sizes(), Sizes(small=1, task=10_000, shard=60_000)))
+        spec = make_store_spec(parse_address(url), Scope(), fsync=False)
+        sizes = rng.choice((JobSizes(), JobSizes(small=1, task=10_000, shard=60_000)))
         engine = SparkEngine(self.session, spec, self.runtime, sizes)
         return new_site(rng, url, lambda store: engine)
 

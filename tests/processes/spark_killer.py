@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from arco.catalog.manifest import manifests_of
-from arco.compactor.behind import is_behind
+from arco.compactor.backlog import has_backlog
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, TIER2
 from arco.storage.store import Store
 from tests.processes.server import Server, eventually
@@ -58,7 +58,7 @@ class EventDeployment:
 
         async def look() -> bool:
             await asyncio.sleep(0.5)
-            return not any([await is_behind(self.store, domain, {}) for domain in TIER2])
+            return not any([await has_backlog(self.store, domain, {}) for domain in TIER2])
 
         await eventually(look, within_s=PATIENCE_S)
 

@@ -4,10 +4,10 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from arco.compactor.in_process import InProcess
-from arco.compactor.tier2 import Tier2
+from arco.compactor.event_compactor import EventCompactor
 from arco.core.runtime import Runtime
 from arco.storage.roles import Role
+from tests.compactor.in_process_engine import InProcessEngine
 from tests.processes.events_audit import (
     audit_folds,
     folds_of,
@@ -29,7 +29,7 @@ async def test_the_audit_finds_each_kind_of_lie(tmp_path: Path, runtime: Runtime
     deployment = all_in_one(url, tmp_path, runtime, spark=False)
     report = await _send(deployment)
     store = open_bench(url, runtime).store(Role.COMPACTOR)
-    await Tier2(store, InProcess(store)).once()
+    await EventCompactor(store, InProcessEngine(store)).once()
 
     first, *_ = sorted(report.done)
     rows = [row for part in range(3) for row in read_rows(deployment, first + 80_000_000 * part)]

@@ -7,8 +7,9 @@ from typing import Any
 import pyarrow as pa
 
 from arco.catalog.manifest import Base, BaseIndex, CommitKind, FileRef, Ref, read_index
-from arco.compactor.encode import encode, file_path, index_path
-from arco.compactor.publish import Change, Publisher, parent_of
+from arco.compactor.domains import file_path, index_path
+from arco.compactor.publisher import ManifestChange, Publisher, manifest_at
+from arco.compactor.state_file_writer import encode_state_file
 from arco.core import json
 from arco.core.hashing import sha256_hex
 from arco.core.ids import new_ulid
@@ -48,12 +49,12 @@ class Publishing:
     ) -> int:
         """One more file of the tail for each of these; the number of the manifest."""
         head = await self._publisher.chain.head()
-        parent = parent_of(head)
+        parent = manifest_at(head)
         files = [self._file(table, rows) for table, rows in tables]
         tail = {} if parent is None else dict(parent.tail)
         for (table, _), (ref, _) in zip(tables, files, strict=True):
             tail[table.name] = (*tail.get(table.name, ()), ref)
-        change = Change(
+        change = ManifestChange(
             kind=CommitKind.FOLD,
             commit_ulid=new_ulid(self._here.runtime),
             tail=tail,
@@ -68,14 +69,14 @@ class Publishing:
     async def base(self, table: StateTable, rows: pa.Table) -> int:
         """A base of these rows, one file a bucket, below the tail that is there."""
         head = await self._publisher.chain.head()
-        parent = parent_of(head)
+        parent = manifest_at(head)
         index = await self._index(None if parent is None else parent.base.index)
         files = self._bucket_files(table, fold(table, rows))
         index[table.name] = {str(ref.buckets[0]): ref for ref, _ in files}
         raw = json.encode(BaseIndex(tables=index))
         path = index_path(self._domain, new_ulid(self._here.runtime))
         named = Ref(path=path, sha256=sha256_hex(raw))
-        change = Change(
+        change = ManifestChange(
             kind=CommitKind.MERGE,
             commit_ulid=new_ulid(self._here.runtime),
             tail={} if parent is None else parent.tail,
@@ -99,4 +100,4 @@ class Publishing:
     def _file(self, table: StateTable, rows: pa.Table) -> tuple[FileRef, bytes]:
         assert table is TIER2[self._domain][table.name]
         path = file_path(self._domain, table, new_ulid(self._here.runtime))
-        return encode(table, fold(table, rows), path)
+        return encode_state_file(table, fold(table, rows), path)

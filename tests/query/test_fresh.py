@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from arco.catalog.reader import SnapshotReader
-from arco.compactor.cycle import DomainCompactor
-from arco.compactor.in_process import InProcess
+from arco.compactor.domain_compactor import DomainCompactor
 from arco.core.errors import BacklogTooLarge, Invalid
 from arco.core.scope import Scope
 from arco.events.read import DecodedSegment
@@ -19,6 +18,7 @@ from arco.query.limits import QueryLimits
 from arco.storage.backend import ObservedBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
+from tests.compactor.in_process_engine import InProcessEngine
 from tests.query.random_events import NOON, Events
 from tests.query.workers import sql_processes
 from tests.query.workspace import Workspace, workspace
@@ -41,7 +41,7 @@ def _engine(
 
 def _compactor(here: Workspace, domain: str = EXECUTIONS_DOMAIN, **kwargs: Any) -> DomainCompactor:
     store = here.store(Role.COMPACTOR)
-    return DomainCompactor(store, domain, InProcess(store), **kwargs)
+    return DomainCompactor(store, domain, InProcessEngine(store), **kwargs)
 
 
 def _writer(here: Workspace, domain: str = EXECUTIONS_DOMAIN) -> LedgerWriter:

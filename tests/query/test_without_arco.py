@@ -9,14 +9,14 @@ import pytest
 
 from arco.catalog.manifest import Manifest
 from arco.catalog.reader import SnapshotReader
-from arco.compactor.cycle import DomainCompactor
-from arco.compactor.in_process import InProcess
-from arco.compactor.tail import Policy
+from arco.compactor.domain_compactor import DomainCompactor
+from arco.compactor.tail_merge import TailPolicy
 from arco.core.clock import utc
 from arco.core.scope import Scope
 from arco.fold.tier2 import EXECUTIONS_DOMAIN
 from arco.ledger.writer import LedgerWriter
 from arco.storage.roles import Role
+from tests.compactor.in_process_engine import InProcessEngine
 from tests.events.stored_lines import line
 from tests.query.random_events import NOON, Events
 from tests.query.workspace import Workspace, workspace
@@ -68,9 +68,9 @@ async def published(
 ) -> Manifest:
     """Some events in the base and some in the tail, about the same executions, and one of long ago."""
     store = here.store(Role.COMPACTOR)
-    policy = Policy(longest=3, many_rows=0)
+    policy = TailPolicy(longest=3, many_rows=0)
     compactor = DomainCompactor(
-        store, EXECUTIONS_DOMAIN, InProcess(store), retention=retention or {}, policy=policy
+        store, EXECUTIONS_DOMAIN, InProcessEngine(store), retention=retention or {}, policy=policy
     )
     events = Events(here.runtime, EXECUTIONS_DOMAIN, 5)
     writer = LedgerWriter(here.store(Role.API), EXECUTIONS_DOMAIN)

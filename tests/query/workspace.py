@@ -21,7 +21,7 @@ from arco.catalog.lease import Lease
 from arco.catalog.model import TableFormat
 from arco.catalog.pending_request import ChangeResult
 from arco.catalog.reader import SnapshotReader
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.core.runtime import Runtime, system_runtime
 from arco.core.scope import Scope
 from arco.ledger.writer import LedgerWriter
@@ -43,7 +43,7 @@ class Workspace:
     backend: Backend
     runtime: Runtime
     committer: Committer
-    compactor: Compactor
+    compactor: CatalogCompactor
     engine: SqlEngine
     root: Path | None
 
@@ -102,7 +102,7 @@ async def workspace(
         return Store(backend, runtime, scope=Scope(), role=role)
 
     api = store(Role.API)
-    compactor = Compactor(store(Role.COMPACTOR))
+    compactor = CatalogCompactor(store(Role.COMPACTOR))
     committer = Committer(
         SnapshotReader(api),
         LedgerWriter(api, "catalog"),

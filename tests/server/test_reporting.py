@@ -9,9 +9,9 @@ from typing import Any
 from arco.api.http.telemetry import make_log
 from arco.api.metrics import Metrics
 from arco.catalog.manifest import CommitKind, Counts
-from arco.compactor.cycle import Cycle
-from arco.compactor.inspection import Inspection, Trouble, TroubleKind
-from arco.compactor.sweep import Pile
+from arco.compactor.collecting_store import ObjectCount
+from arco.compactor.domain_compactor import CycleReport
+from arco.compactor.inspection import Inspection, InspectionProblem, InspectionProblemKind
 from arco.core.errors import Corrupt, Unavailable
 from arco.core.runtime import Runtime
 from arco.server.coordinator_lock import lock_taken
@@ -96,8 +96,8 @@ async def test_a_quick_start_logs_nothing(runtime: Runtime) -> None:
 
 def test_the_result_of_an_inspection_is_logged_and_measured(runtime: Runtime) -> None:
     stream, metrics = io.BytesIO(), Metrics()
-    lost = Trouble(
-        kind=TroubleKind.SEGMENT,
+    lost = InspectionProblem(
+        kind=InspectionProblemKind.SEGMENT,
         path="ledger/lineage/x/000000000001.jsonl",
         explanation="is missing",
         next_step="Restore it.",
@@ -108,7 +108,7 @@ def test_the_result_of_an_inspection_is_logged_and_measured(runtime: Runtime) ->
         segments=9,
         waiting=2,
         lag_ms=90_000,
-        orphans=Pile(objects=4, bytes=400),
+        orphans=ObjectCount(objects=4, bytes=400),
         sealed=("x",),
         hints=("manifests/lineage/head.json",),
         troubles=(lost,),
@@ -177,7 +177,7 @@ def test_that_another_process_coordinates_runs_is_no_failure(runtime: Runtime) -
     assert b"arco_background_failures_total{" not in metrics.render()
 
 
-CYCLE = Cycle(
+CYCLE = CycleReport(
     domain="executions",
     kind=CommitKind.FOLD,
     manifest=7,

@@ -91,7 +91,7 @@ async def supervising(
         start,
         runtime,
         policy=policy or ChildPolicy(),
-        is_behind=is_behind,
+        has_backlog=is_behind,
         report=messages.append,
         failed=lambda what, _problem: problems.append(what),
     )

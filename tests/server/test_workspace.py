@@ -14,7 +14,7 @@ from arco.catalog.compactor_port import PublishedCommit, SyncCompact
 from arco.catalog.ddl import CreateCatalog
 from arco.catalog.decision import WorkspaceRules
 from arco.catalog.pending_request import ChangeResult
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.core.errors import ArcoError, Corrupt
 from arco.core.ids import new_object_id
 from arco.core.runtime import Runtime
@@ -42,7 +42,7 @@ class LateOutcomes(Slow):
         await super().create(key, body)
 
 
-class SlowCompactor(Compactor):
+class SlowCompactor(CatalogCompactor):
     """Slow, so that a stop can come in between."""
 
     async def sync_compact(self, call: SyncCompact) -> PublishedCommit:

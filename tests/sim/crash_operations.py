@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from arco.catalog import ddl
 from arco.catalog.model import TableFormat
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.core.scope import Scope
 from arco.storage.roles import Role
 from arco.storage.store import Store
@@ -71,7 +71,7 @@ def prepare(*, merged: bool = False) -> Prepared:
 
     async def compact(life: Life) -> None:
         store = Store(SimBackend(objects, life), life.runtime, scope=Scope(), role=Role.COMPACTOR)
-        exchange.open("compactor", life, Compactor(store, retention=UNDROP_FOR))
+        exchange.open("compactor", life, CatalogCompactor(store, retention=UNDROP_FOR))
 
     async def work(life: Life) -> None:
         store = Store(SimBackend(objects, life), life.runtime, scope=Scope(), role=Role.API)

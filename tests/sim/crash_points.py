@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from arco.catalog.reader import SnapshotReader
-from arco.compactor.compactor import Compactor
-from arco.compactor.gc import collect_garbage
+from arco.compactor.catalog_compactor import CatalogCompactor
+from arco.compactor.garbage_collection import collect_garbage
 from arco.core.errors import ArcoError
 from arco.core.scope import Scope
 from arco.storage.backend import Meta
@@ -187,7 +187,7 @@ class Trial:
 
     async def _compact(self, life: Life) -> None:
         store = self._store(life, Role.COMPACTOR)
-        compactor = Compactor(store, retention=UNDROP_FOR, grace=FORGET_AFTER)
+        compactor = CatalogCompactor(store, retention=UNDROP_FOR, grace=FORGET_AFTER)
         self._exchange.open("compactor", life, compactor)
 
     async def _tidy(self, life: Life) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeVar
 
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.core.scope import Scope
 from arco.storage.roles import Role
 from arco.storage.store import Store
@@ -159,7 +159,7 @@ class _World:
         return wish
 
     async def _compact(self, life: Life) -> None:
-        compactor = Compactor(self.store(life, Role.COMPACTOR), retention=UNDROP_FOR)
+        compactor = CatalogCompactor(self.store(life, Role.COMPACTOR), retention=UNDROP_FOR)
         self.exchange.open("compactor", life, compactor)
 
     async def _serve(self, life: Life) -> None:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
-from arco.compactor.compactor import Compactor
-from arco.compactor.gc import collect_garbage
+from arco.compactor.catalog_compactor import CatalogCompactor
+from arco.compactor.garbage_collection import collect_garbage
 from arco.core.errors import ArcoError, Corrupt, NotFound, Unavailable, Unknown
 from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.roles import Role
@@ -153,7 +153,7 @@ class IcebergScenario:
 
     async def _compact(self, life: Life) -> None:
         store = await opened(self._objects, life, Role.COMPACTOR)
-        compactor = Compactor(store, retention=UNDROP_FOR)
+        compactor = CatalogCompactor(store, retention=UNDROP_FOR)
         self._exchange.open("compactor", life, compactor)
         rng = life.world.stream("merging whims")
         while True:

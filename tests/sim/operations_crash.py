@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache
 
-from arco.compactor.compactor import Compactor
-from arco.compactor.cycle import DomainCompactor
-from arco.compactor.gc import collect_garbage
-from arco.compactor.in_process import InProcess
+from arco.compactor.catalog_compactor import CatalogCompactor
+from arco.compactor.domain_compactor import DomainCompactor
+from arco.compactor.garbage_collection import collect_garbage
 from arco.compactor.rebuild import rebuild
-from arco.compactor.tail import Policy
+from arco.compactor.tail_merge import TailPolicy
 from arco.core.errors import ArcoError, Corrupt
 from arco.core.scope import Scope
 from arco.fold.tier2 import EXECUTIONS_DOMAIN
@@ -24,6 +23,7 @@ from arco.ledger.writer import LedgerWriter
 from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.roles import Role
 from arco.storage.store import Store
+from tests.compactor.in_process_engine import InProcessEngine
 
 from .crash_points import CHANGES, Bomb, BombedBackend, Point
 from .faults import NONE
@@ -40,7 +40,7 @@ from .world import HOUR_MS, MINUTE_MS, SECOND_MS, World
 DOMAIN = EXECUTIONS_DOMAIN
 
 _LIFE_MS = 20 * MINUTE_MS
-_POLICY = Policy(longest=4, many_rows=3)
+_POLICY = TailPolicy(longest=4, many_rows=3)
 _RETENTION = {"executions": timedelta(hours=2)}
 
 
@@ -88,7 +88,7 @@ class Site:
         await writer.close()
 
     def compactor(self, store: Store) -> DomainCompactor:
-        engine = InProcess(store)
+        engine = InProcessEngine(store)
         return DomainCompactor(store, DOMAIN, engine, retention=_RETENTION, policy=_POLICY)
 
     async def fold(self, life: Life, *, merges: bool = False) -> None:
@@ -101,7 +101,7 @@ class Site:
     async def collect(self, life: Life) -> None:
         janitor, publisher = self.store(life, Role.JANITOR), self.store(life, Role.COMPACTOR)
         await collect_garbage(
-            janitor, Compactor(publisher), domain=DOMAIN, retention_ms=SHORTEST_RETENTION_MS
+            janitor, CatalogCompactor(publisher), domain=DOMAIN, retention_ms=SHORTEST_RETENTION_MS
         )
 
 
@@ -119,7 +119,7 @@ async def _merge(trial: "Trial", life: Life) -> None:
 
 async def _rebuild(trial: "Trial", life: Life) -> None:
     store = trial.store(life, Role.COMPACTOR)
-    await rebuild(store, DOMAIN, InProcess(store), most_segments=2)
+    await rebuild(store, DOMAIN, InProcessEngine(store), most_segments=2)
 
 
 async def _collect(trial: "Trial", life: Life) -> None:
@@ -247,7 +247,7 @@ class Trial(Site):
         await self.append(life, "old3", "last", done=True)
         await self.fold(life)
         store = self.store(life, Role.COMPACTOR)
-        await rebuild(store, DOMAIN, InProcess(store))
+        await rebuild(store, DOMAIN, InProcessEngine(store))
         await life.runtime.clock.sleep(SHORTEST_RETENTION_MS + 2 * HOUR_MS)
         await self.append(life, "end")
         await self.fold(life, merges=True)

@@ -7,9 +7,9 @@ OPERATIONS_MUTANTS = (
     Mutant(
         name="watermark not compared at a rebase",
         rule="P16",
-        target="arco.compactor.cycle:DomainCompactor._fold",
-        old="_watermark(found) == news.since and _bounds(found) == _bounds(parent)",
-        new="_bounds(found) == _bounds(parent)",
+        target="arco.compactor.domain_compactor:DomainCompactor._fold",
+        old="_watermark(head) == new_segments.since and _bounds(head) == _bounds(parent)",
+        new="_bounds(head) == _bounds(parent)",
     ),
     Mutant(
         name="stream left without its seal",
@@ -30,14 +30,14 @@ OPERATIONS_MUTANTS = (
     Mutant(
         name="segments collected by the head",
         rule="P20",
-        target="arco.compactor.gc:_Work.collect_folded_segments",
+        target="arco.compactor.garbage_collection:_Collection.collect_folded_segments",
         old="spent = self.kept.oldest",
         new="spent = self.kept.newest",
     ),
     Mutant(
         name="watermark moved past what was not folded",
         rule="P16",
-        target="arco.compactor.cycle:DomainCompactor._fold",
+        target="arco.compactor.domain_compactor:DomainCompactor._fold",
         old="folded = await self._fold_on_engine(job)",
         new=(
             "try:\n"
@@ -49,17 +49,17 @@ OPERATIONS_MUTANTS = (
     Mutant(
         name="rows forgotten in a tail",
         rule="P20",
-        target="arco.compactor.merge_part:_Part.carry_out",
-        old="rows = await self._fold(news.values())",
+        target="arco.compactor.merge_part:_PartMerge.run",
+        old="rows = await self._fold(tail_rows.values())",
         new=(
-            "rows = await self._fold(news.values())\n"
+            "rows = await self._fold(tail_rows.values())\n"
             "    rows = retain(self.table, rows, self.job.retained_from.get(self.table.name))"
         ),
     ),
     Mutant(
         name="events with an id that was seen dropped",
         rule="P18",
-        target="arco.compactor.segment_reader:RawSegment.decode",
+        target="arco.compactor.fold_segments:RawSegment.decode",
         old="return decode_segment(self.raw, self.ref.stream, self.ref.seq)",
         new=(
             "lines, seen = [], set()\n"
@@ -85,7 +85,7 @@ POINT_MUTANTS = {
     Mutant(
         name="mark of the head not looked at",
         rule="P27",
-        target="arco.compactor.rebase:is_doomed",
+        target="arco.compactor.publisher:is_below_orphan_mark",
         old="mark is not None and attempt <= mark",
         new="False",
     ): ("merge", "sleep beside a janitor"),
@@ -99,7 +99,7 @@ POINT_MUTANTS = {
     Mutant(
         name="orphans deleted without a mark",
         rule="P27",
-        target="arco.compactor.gc:_Work.collect_files",
+        target="arco.compactor.garbage_collection:_Collection.collect_files",
         old="await compactor.mark_orphans(wanted, self._domain)",
         new="self.kept.mark = wanted",
     ): ("cycle", "sleep beside a janitor"),
@@ -133,7 +133,7 @@ POINT_MUTANTS = {
 DEAF = Mutant(
     name="head not looked at again",
     rule="P8",
-    target="arco.compactor.cycle:DomainCompactor._has_lost_touch",
+    target="arco.compactor.domain_compactor:DomainCompactor._is_outdated",
     old="if self._clock.elapsed_ms() - self._seen_ms < FRESH_MS / 2:",
     new="if True:",
 )

@@ -10,20 +10,19 @@ from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any
 
-from arco.compactor.anti_entropy import inspect
-from arco.compactor.compactor import Compactor
-from arco.compactor.cycle import Cycle
-from arco.compactor.gc import collect_garbage
-from arco.compactor.in_process import InProcess
-from arco.compactor.inspection import TroubleKind
+from arco.compactor.catalog_compactor import CatalogCompactor
+from arco.compactor.domain_compactor import CycleReport
+from arco.compactor.event_compactor import EventCompactor
+from arco.compactor.garbage_collection import collect_garbage
+from arco.compactor.inspection import InspectionProblemKind, inspect_domain
 from arco.compactor.rebuild import rebuild
-from arco.compactor.tail import Policy
-from arco.compactor.tier2 import Tier2
+from arco.compactor.tail_merge import TailPolicy
 from arco.core.errors import ArcoError, Conflict, Invalid, NotFound, Unavailable, Unknown
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, LINEAGE_DOMAIN, SEARCH_DOMAIN, TIER2
 from arco.ledger.writer import LedgerWriter
 from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.roles import Role
+from tests.compactor.in_process_engine import InProcessEngine
 
 from .chaos import Chaos, Storm
 from .faults import drawn
@@ -63,7 +62,7 @@ class OperationsScenario:
         self._domains: tuple[str, ...] = ()
         self._retention: dict[str, timedelta] = {}
         self._forgetful = "nobody"  # who was not told what is retained
-        self._policy = Policy()
+        self._policy = TailPolicy()
         self._most = 0
         self._shards = 1
         self._senders: dict[str, Sender] = {}
@@ -112,7 +111,7 @@ class OperationsScenario:
     def _draw(self) -> None:
         rng = self._world.stream("settings")
         self._domains = rng.choice(_CHOICES)
-        self._policy = Policy(longest=4, longest_behind=6, many_rows=rng.choice((3, 10, 30)))
+        self._policy = TailPolicy(longest=4, longest_behind=6, many_rows=rng.choice((3, 10, 30)))
         self._most = rng.choice((1, 3, 8))
         self._shards = rng.choice((1, 1, 4))
         if rng.random() < 0.6:
@@ -192,14 +191,14 @@ class OperationsScenario:
 
     async def _compact(self, life: Life) -> None:
         store = await opened(self._objects, life, Role.COMPACTOR)
-        tier2 = Tier2(
+        tier2 = EventCompactor(
             store,
-            InProcess(store, shards=self._shards),
+            InProcessEngine(store, shards=self._shards),
             domains=self._domains,
             retention={} if life.name.startswith(self._forgetful) else self._retention,
             most_segments=self._most,
             policy=self._policy,
-            tell=lambda what, problem: self._hear(life, what, problem),
+            on_failure=lambda what, problem: self._hear(life, what, problem),
             report=lambda cycle: self._count(life, cycle),
         )
         await tier2.run()
@@ -213,12 +212,12 @@ class OperationsScenario:
     def _complain(self, life: Life, what: str) -> None:
         self.notes.complaints.append(f"{life.name} at {life.world.now_ms:.0f} ms: {what}")
 
-    def _count(self, life: Life, cycle: Cycle) -> None:
+    def _count(self, life: Life, cycle: CycleReport) -> None:
         life.world.tally[f"published: {cycle.kind}"] += 1
 
     async def _rebuild(self, life: Life) -> None:
         store = await opened(self._objects, life, Role.COMPACTOR)
-        engine = InProcess(store, shards=self._shards)
+        engine = InProcessEngine(store, shards=self._shards)
         rng = life.world.stream("rebuilder whims")
         while True:
             await life.runtime.clock.sleep((0.2 + 2 * rng.random()) * HOUR_MS)
@@ -233,7 +232,7 @@ class OperationsScenario:
 
     async def _tidy(self, life: Life) -> None:
         store = await opened(self._objects, life, Role.JANITOR)
-        compactor = Compactor(await opened(self._objects, life, Role.COMPACTOR))
+        compactor = CatalogCompactor(await opened(self._objects, life, Role.COMPACTOR))
         rng = life.world.stream("janitor whims")
         while True:
             for domain in self._domains:
@@ -255,9 +254,9 @@ class OperationsScenario:
 
     async def _inspect(self, life: Life, domain: str) -> None:
         """Nothing is ever lost, so the inspection has nothing to tell but that somebody is slow."""
-        found = await inspect(await opened(self._objects, life, Role.JANITOR), domain)
+        found = await inspect_domain(await opened(self._objects, life, Role.JANITOR), domain)
         for trouble in found.troubles:
-            if trouble.kind is not TroubleKind.LAG:
+            if trouble.kind is not InspectionProblemKind.LAG:
                 self._complain(life, f"inspection: {trouble.path} {trouble.explanation}")
 
     async def _conclude(self, life: Life) -> None:

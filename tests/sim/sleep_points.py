@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from arco.catalog.ddl import CatalogName as Name
 from arco.catalog.ddl import DropCatalog
-from arco.compactor.compactor import Compactor
-from arco.compactor.gc import collect_garbage
+from arco.compactor.catalog_compactor import CatalogCompactor
+from arco.compactor.garbage_collection import collect_garbage
 from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.roles import Role
 
@@ -87,7 +87,7 @@ class SleepTrial(Trial):
 
     async def _compact(self, life: Life) -> None:
         store = self._store(life, Role.COMPACTOR)
-        compactor = Compactor(store, retention=UNDROP_FOR, grace=FORGET_AFTER)
+        compactor = CatalogCompactor(store, retention=UNDROP_FOR, grace=FORGET_AFTER)
         self._exchange.open(life.name.partition(".")[0], life, compactor)
 
     async def _tidy(self, life: Life) -> None:

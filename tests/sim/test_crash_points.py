@@ -48,7 +48,7 @@ def test_a_rule_that_is_taken_out_is_missed_at_some_crash_point() -> None:
     mutant = Mutant(
         name="commit record under the bare number",
         rule="P21",
-        target="arco.compactor.publish:Publisher.publish",
+        target="arco.compactor.publisher:Publisher.publish",
         old="{number:020d}-{change.commit_ulid}.json",
         new="{number:020d}.json",
     )

@@ -8,8 +8,8 @@ import pytest
 from arco.core.errors import Unsupported
 from arco.core.java import check_java
 from arco.core.runtime import Runtime, system_runtime
-from tests.spark.floors import Floors
-from tests.spark.living import living_session
+from tests.spark.shared_session import shared_session
+from tests.spark.spark_engines import SparkEngines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +31,7 @@ def session() -> "SparkSession":
         check_java()
     except Unsupported as missing:
         pytest.skip(str(missing))
-    return living_session()
+    return shared_session()
 
 
 @pytest.fixture(scope="session")
@@ -41,5 +41,5 @@ def spark_runtime() -> Runtime:
 
 
 @pytest.fixture
-def floors(session: "SparkSession", spark_runtime: Runtime, tmp_path: Path) -> Floors:
-    return Floors(session, spark_runtime, str(tmp_path / "store"))
+def spark_engines(session: "SparkSession", spark_runtime: Runtime, tmp_path: Path) -> SparkEngines:
+    return SparkEngines(session, spark_runtime, str(tmp_path / "store"))

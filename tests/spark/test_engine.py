@@ -2,14 +2,14 @@
 
 import pytest
 
-from arco.compactor.spark.engine import Sizes
-from tests.compactor.engine_claims import *  # noqa: F403
-from tests.compactor.engine_claims import Floor
-from tests.spark.floors import Floors
+from arco.compactor.spark.engine import JobSizes
+from tests.compactor.engine_contract import *  # noqa: F403
+from tests.compactor.engine_contract import EngineSetup
+from tests.spark.spark_engines import SparkEngines
 
 
 @pytest.fixture(params=["small", "large"])
-def floor(request: pytest.FixtureRequest, floors: Floors) -> Floor:
+def engine_setup(request: pytest.FixtureRequest, spark_engines: SparkEngines) -> EngineSetup:
     if request.param == "small":
-        return floors.floor()
-    return floors.floor(Sizes(small=1_000, task=60_000, shard=60_000))
+        return spark_engines.engine_setup()
+    return spark_engines.engine_setup(JobSizes(small=1_000, task=60_000, shard=60_000))

@@ -7,7 +7,13 @@ import sys
 
 import pytest
 
-from arco.compactor.spark.memory import VARIABLE, default_limit_mb, limit_mb, machine_mb, used_mb
+from arco.compactor.spark.memory import (
+    LIMIT_VARIABLE,
+    default_limit_mb,
+    limit_mb,
+    machine_mb,
+    used_mb,
+)
 
 _GREEDY = """
 import time
@@ -27,7 +33,7 @@ print("done")
 def test_a_process_that_uses_more_than_it_may_is_ended(taken_mb: int, code: int) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _GREEDY.format(mb=taken_mb)],
-        env={**os.environ, VARIABLE: "300"},
+        env={**os.environ, LIMIT_VARIABLE: "300"},
         check=False,
         capture_output=True,
     )
@@ -46,5 +52,5 @@ def test_each_worker_gets_its_share_of_what_the_others_leave() -> None:
 def test_a_limit_that_is_no_number_is_none(
     given: str, found: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(VARIABLE, given)
+    monkeypatch.setenv(LIMIT_VARIABLE, given)
     assert limit_mb() == found

@@ -26,8 +26,8 @@ from arco.server.workspace_address import WorkspaceAddress
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from arco.compactor.cycle import Cycle
-    from arco.compactor.rebuild import Rebuilt
+    from arco.compactor.domain_compactor import CycleReport
+    from arco.compactor.rebuild import RebuildReport
 
 _NOTHING_TO_REBUILD = "Nothing was compacted yet, so there is nothing to rebuild."
 
@@ -185,7 +185,7 @@ def _status_line() -> "Iterator[Callable[[str], None]]":
         yield status.update
 
 
-def _compacted(cycles: "list[Cycle]") -> str:
+def _compacted(cycles: "list[CycleReport]") -> str:
     if not cycles:
         return "There is nothing to compact."
     events = sum(cycle.counts.events for cycle in cycles)
@@ -199,9 +199,9 @@ def _compacted(cycles: "list[Cycle]") -> str:
     )
 
 
-def _print_rebuilt(rebuilt: "Rebuilt") -> None:
+def _print_rebuilt(rebuilt: "RebuildReport") -> None:
     start = "nothing" if rebuilt.start < 0 else f"manifest {rebuilt.start}"
     print(
-        f"Rebuilt {rebuilt.domain} from {start} as manifest {rebuilt.manifest}: "
+        f"RebuildReport {rebuilt.domain} from {start} as manifest {rebuilt.manifest}: "
         f"{rebuilt.counts.events:,} events, {rebuilt.files} files, {rebuilt.size_bytes:,} bytes."
     )

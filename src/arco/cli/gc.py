@@ -13,7 +13,7 @@ from arco.server.workspace_address import WorkspaceAddress
 
 if TYPE_CHECKING:
     from arco.catalog.compactor_port import CompactorPort
-    from arco.compactor.gc import Collection
+    from arco.compactor.garbage_collection import GcReport
     from arco.core.runtime import Runtime
     from arco.flow.coordinator.garbage_collection import RunGcReport
     from arco.flow.publish.gc import ParquetGcReport
@@ -85,12 +85,12 @@ async def _collect(
     *,
     dry_run: bool,
     quiet: bool,
-) -> "tuple[list[Collection], TableCollection, ParquetGcReport, RunGcReport]":
+) -> "tuple[list[GcReport], TableCollection, ParquetGcReport, RunGcReport]":
     from arco.api.metrics import Metrics
     from arco.api.remote_compactor import RemoteCompactor
     from arco.cli.output import progress_bar
     from arco.compactor.domains import DOMAINS
-    from arco.compactor.gc import collect_garbage
+    from arco.compactor.garbage_collection import collect_garbage
     from arco.core.errors import Unavailable
     from arco.core.runtime import system_runtime
     from arco.flow.coordinator.garbage_collection import RunGcReport
@@ -133,7 +133,7 @@ async def _own_compactor(
     place: WorkspaceAddress, retention: MetadataRetention, backend: "Backend", runtime: "Runtime"
 ) -> "CompactorPort | None":
     """A compactor in this process, if its identity may publish."""
-    from arco.compactor.compactor import Compactor
+    from arco.compactor.catalog_compactor import CatalogCompactor
     from arco.core.errors import Denied
     from arco.storage.open import open_store
     from arco.storage.roles import Role
@@ -143,7 +143,7 @@ async def _own_compactor(
         store = await open_store(backend, runtime, role=Role.COMPACTOR, scope=place.scope())
     except Denied:
         return None
-    return Compactor(store, retention=retention.span())
+    return CatalogCompactor(store, retention=retention.span())
 
 
 def _tell_of_tables(tables: "TableCollection") -> None:
@@ -183,10 +183,10 @@ def _tell_of_failed(failed: list[str]) -> None:
         print(f"{len(failed)} tables could not be looked at: {', '.join(failed[:5])}")
 
 
-def _tell(collections: "list[Collection]") -> None:
-    from arco.compactor.sweep import total
+def _tell(collections: "list[GcReport]") -> None:
+    from arco.compactor.collecting_store import add_object_counts
 
-    whole = total(each.total() for each in collections)
+    whole = add_object_counts(each.total() for each in collections)
     verb = "Would delete" if collections[0].dry_run else "Deleted"
     print(f"{verb} {whole.objects} objects, {whole.bytes:,} bytes.")
     for collection in collections:

@@ -11,8 +11,8 @@ from arco.server.locations import AllowedLocations
 from arco.server.workspace_address import WorkspaceAddress
 
 if TYPE_CHECKING:
-    from arco.compactor.report import Report
-    from arco.compactor.verify import Anchor
+    from arco.compactor.verification import Anchor
+    from arco.compactor.verification_report import VerificationReport
     from arco.iceberg.pointer_check import PointerReport
 
 CATALOG = "catalog"
@@ -117,9 +117,9 @@ async def _verify(
     *,
     every: bool,
     quiet: bool,
-) -> "list[Report]":
+) -> "list[VerificationReport]":
     from arco.cli.output import progress_bar
-    from arco.compactor.verify import verify as check
+    from arco.compactor.verification import verify as check
     from arco.core.runtime import system_runtime
     from arco.storage.roles import Role
     from arco.storage.store import Store
@@ -137,11 +137,13 @@ async def _verify(
     return reports
 
 
-def _found_nothing(report: "Report", place: WorkspaceAddress, *, quiet: bool) -> "Report":
+def _found_nothing(
+    report: "VerificationReport", place: WorkspaceAddress, *, quiet: bool
+) -> "VerificationReport":
     """Nothing to check is no success: more often than new, a workspace is misspelt."""
     import msgspec
 
-    from arco.compactor.report import Problem, ProblemKind
+    from arco.compactor.verification_report import ProblemKind, VerificationProblem
     from arco.core.errors import NotFound
 
     scope = place.scope()
@@ -151,7 +153,7 @@ def _found_nothing(report: "Report", place: WorkspaceAddress, *, quiet: bool) ->
         missing.add_note("Check --root or --store, --tenant and --workspace.")
         raise missing
     path = f"manifests/{report.domain}/"
-    problem = Problem(kind=ProblemKind.MANIFEST, path=path, explanation=explanation)
+    problem = VerificationProblem(kind=ProblemKind.MANIFEST, path=path, explanation=explanation)
     return msgspec.structs.replace(report, ok=False, problem=problem)
 
 
@@ -185,7 +187,7 @@ def _anchors(texts: tuple[str, ...], domains: tuple[str, ...]) -> "dict[str, Anc
     return anchors
 
 
-def _tell(reports: "list[Report]") -> None:
+def _tell(reports: "list[VerificationReport]") -> None:
     for report in reports:
         if report.head >= 0 or not report.ok:
             _tell_of(report)
@@ -193,7 +195,7 @@ def _tell(reports: "list[Report]") -> None:
         print("Stop writing to this store, and restore that object from a backup.")
 
 
-def _tell_of(report: "Report") -> None:
+def _tell_of(report: "VerificationReport") -> None:
     from arco.fold.tier1 import DOMAIN
 
     seen, is_catalog = report.checked, report.domain == DOMAIN

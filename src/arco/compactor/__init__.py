@@ -1,7 +1,8 @@
-"""The sole writer of published state (law 4): it folds events into files and publishes them.
+"""The only writer of published state (law 4): it folds events into state files and publishes manifests.
 
-Promises: files and commit record are durable before the manifest that names them, one create of which is
-the commit (law 3); a commit is published only on a base whose rows have not changed, with a token that is
-not stale; a call that is repeated is found, not repeated. Never decides what a request comes to. May enter
-`core`, `storage`, `ledger`, `fold` and `catalog`.
+Promises: state files and the commit record are durable before the manifest that names them, and creating
+that manifest is the commit (law 3). A commit is published only on a base whose rows have not changed, with
+a current fencing token. A repeated call is answered with the first commit.
+Never decides the outcome of a request. May import `core`, `storage`, `ledger`, `events`, `fold` and
+`catalog`.
 """

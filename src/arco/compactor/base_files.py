@@ -1,13 +1,13 @@
-"""The base of a manifest, file by file, while a merge puts new files in the place of old ones.
+"""The base of a manifest, file by file, while a merge replaces files.
 
-The files of tables in one piece stand in the manifest itself, those of bucketed tables in an index, which
-is never changed: a merge writes another.
+A manifest names the base files of tables without buckets itself; those of bucketed tables are in an index
+file. An index is immutable: a merge writes a new one.
 """
 
 from collections.abc import Iterator, Mapping
 
 from arco.catalog.manifest import Base, BaseIndex, FileRef, Ref, read_index
-from arco.compactor.encode import index_path
+from arco.compactor.domains import index_path
 from arco.core import json
 from arco.core.hashing import sha256_hex
 from arco.fold.table import StateTable
@@ -15,7 +15,7 @@ from arco.storage.store import Store
 
 
 class BaseFiles:
-    """Which file has which bucket of which table."""
+    """The base file of each bucket of each table."""
 
     def __init__(self, base: Base, index: BaseIndex | None = None) -> None:
         self._whole = dict(base.whole)
@@ -23,7 +23,7 @@ class BaseFiles:
         self._buckets = {name: dict(files) for name, files in tables.items()}
 
     def of(self, table: StateTable) -> Mapping[str, FileRef]:
-        """The files of a table by bucket (as text); "0" for one in one piece."""
+        """The files of a table by bucket (as text); "0" for a table without buckets."""
         if table.bucket is None:
             ref = self._whole.get(table.name)
             return {} if ref is None else {"0": ref}
@@ -34,13 +34,13 @@ class BaseFiles:
         return self.of(table).get(str(bucket))
 
     def files(self) -> Iterator[FileRef]:
-        """All of them."""
+        """All base files."""
         yield from self._whole.values()
         for files in self._buckets.values():
             yield from files.values()
 
     def put(self, table: StateTable, bucket: int, ref: FileRef | None) -> None:
-        """From now on `ref` has the rows of a bucket; None: it has none."""
+        """Replace the file of a bucket; None: the bucket is empty."""
         if table.bucket is None:
             files, key = self._whole, table.name
         else:
@@ -50,11 +50,11 @@ class BaseFiles:
             files[key] = ref
 
     def base(self, index: Ref | None) -> Base:
-        """What a manifest says of it."""
+        """The base as a manifest names it."""
         return Base(whole=dict(self._whole), index=index)
 
     def new_index(self, domain: str, attempt: str) -> tuple[Ref, bytes]:
-        """The index of the base as it is now, still to be created."""
+        """The index of the current base files, not created yet."""
         raw = json.encode(BaseIndex(tables=self._buckets))
         return Ref(path=index_path(domain, attempt), sha256=sha256_hex(raw)), raw
 

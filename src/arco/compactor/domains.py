@@ -1,11 +1,11 @@
-"""The four domains: which tables each has, and where its files lie."""
+"""The four domains: their tables, and the paths of their files."""
 
-from arco.compactor.encode import state_root
 from arco.fold.table import StateTable
 from arco.fold.tier1 import DOMAIN, TIER1
 from arco.fold.tier2 import QUARANTINE, TIER2
 
 DOMAINS = (DOMAIN, *TIER2)
+VISIBILITY = "all"
 
 
 def tables_of(domain: str) -> dict[str, StateTable]:
@@ -14,12 +14,28 @@ def tables_of(domain: str) -> dict[str, StateTable]:
 
 
 def folder_of(domain: str, table: str, visibility: str) -> str:
-    """Below which folder the files of a table lie."""
+    """The folder of the files of a table."""
     root = table if table == QUARANTINE.name else state_root(domain)
     return f"{root}/{domain}/{visibility}/{table}/"
 
 
 def folders_of(domain: str) -> tuple[str, ...]:
-    """Below which folders the files of a domain lie."""
+    """All folders with files of a domain."""
     root = f"{state_root(domain)}/{domain}/"
     return (root, f"{QUARANTINE.name}/{domain}/") if domain in TIER2 else (root,)
+
+
+def file_path(domain: str, table: StateTable, name: str) -> str:
+    """The path of a state file. It contains the visibility, so that access rules can use the path."""
+    root = "quarantine" if table.name == QUARANTINE.name else state_root(domain)
+    return f"{root}/{domain}/{VISIBILITY}/{table.name}/{name}.parquet"
+
+
+def index_path(domain: str, name: str) -> str:
+    """The path of an index of base files."""
+    return f"{state_root(domain)}/{domain}/index/{name}.json"
+
+
+def state_root(domain: str) -> str:
+    """The top-level folder of the state files of a domain."""
+    return "snapshots" if domain == DOMAIN else "state"

@@ -1,90 +1,128 @@
-"""A rebuild: the state of a domain made anew from the ledger, with the same rows (P20).
+"""A rebuild: it recreates the state of an event domain from the ledger, with the same rows (P20).
 
-It starts from the oldest kept manifest whose later segments are all kept, or from nothing if all are there,
-and follows the manifests: what each has folded is folded again with the bounds that held then, and where a
-merge left rows out they are left out again. All that it names in the end was written anew. If others have
-published meanwhile, it follows them too, then publishes on the newest head.
+It starts from the oldest kept manifest whose later segments are all kept, or from nothing if all are kept.
+Then it replays the manifests: the segments of each are folded again with the retention bounds of that time,
+and rows that a merge left out are left out again. It replays manifests that are published meanwhile too,
+then publishes on the newest head. Every file that it names is new.
 
-Until then no manifest names its files, and a mark may pass those that are two hours old (P27). So all that
-it has is written anew every hour, and it may take as long as it needs.
+No manifest names its files before that, and an orphan mark may pass files that are two hours old (P27). So
+a rebuild rewrites its files every hour, and may take as long as it needs.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import msgspec
 
-from arco.catalog.manifest import Base, CommitKind, Counts, FileRef, Manifest, Ref
+from arco.catalog.manifest import (
+    Base,
+    Commit,
+    CommitKind,
+    Counts,
+    FileRef,
+    Manifest,
+    Ref,
+    read_commit,
+    read_manifest,
+)
 from arco.compactor.base_files import BaseFiles, read_base
-from arco.compactor.divide import fold_dividing
-from arco.compactor.job import Engine, FoldJob, MergeJob, SegmentRef
-from arco.compactor.publish import Change, Publisher, attempt_ulid, mark_of, parent_of
-from arco.compactor.rebase import is_doomed, publish_on_head
-from arco.compactor.steps import Step, last_lost, read_steps
-from arco.compactor.tail import base_parts, buckets_in
-from arco.compactor.work import add
+from arco.compactor.engine import (
+    CompactionEngine,
+    FoldJob,
+    MergeJob,
+    SegmentRef,
+    add_counts,
+    fold_isolating_crashes,
+)
+from arco.compactor.publisher import (
+    ManifestChange,
+    Publisher,
+    is_below_orphan_mark,
+    manifest_at,
+    new_attempt_ulid,
+    orphan_mark,
+    publish_on_head,
+)
+from arco.compactor.tail_merge import buckets_in, plan_base_parts
 from arco.core.errors import Corrupt, Invalid, NotFound, Unavailable
 from arco.core.ids import new_ulid
 from arco.fold.tier2 import TIER2
 from arco.ledger.follower import MAX_BATCH_SEGMENTS
-from arco.storage.chain import SHORTEST_RETENTION_MS, Head
+from arco.ledger.segment import find_location
+from arco.storage.chain import SHORTEST_RETENTION_MS, Chain, Head
 from arco.storage.store import Store
 
-# Half the age of the youngest mark: the other half is for the one job that is under way.
+# Half the minimum age of an orphan mark: the other half is for the job in progress.
 _RENEW_MS = SHORTEST_RETENTION_MS / 2
 
 
-class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rebuild has published."""
+_AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class ReplayStep:
+    """What one manifest did to rows, under the retention bounds of its parent."""
+
+    number: int
+    bounds: dict[str, datetime]
+    segments: tuple[SegmentRef, ...] = ()
+    forgets: dict[str, frozenset[int]] = field(default_factory=dict)  # the buckets by table
+
+
+class RebuildReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rebuild published."""
 
     domain: str
     manifest: int
-    start: int  # the manifest that it started from; -1: from nothing
-    counts: Counts  # of what was folded again
+    start: int  # the manifest that the rebuild started from; -1: from nothing
+    counts: Counts  # of the segments that were folded again
     files: int
     size_bytes: int
 
 
 async def rebuild(
-    store: Store, domain: str, engine: Engine, *, most_segments: int = MAX_BATCH_SEGMENTS
-) -> Rebuilt:
-    """Make the state of a domain anew and publish it; `Invalid` if nothing was published yet."""
+    store: Store, domain: str, engine: CompactionEngine, *, most_segments: int = MAX_BATCH_SEGMENTS
+) -> RebuildReport:
+    """Rebuild the state of a domain and publish it; `Invalid` if nothing is published yet."""
     publisher = Publisher(store, domain)
     head = await publisher.chain.head()
     if head.entry is None:
         raise Invalid(f"nothing of {domain} was published yet, so there is nothing to rebuild")
-    began = await publisher.chain.floor(), mark_of(parent_of(head))
+    at_start = await publisher.chain.floor(), orphan_mark(manifest_at(head))
     try:
-        return await _rebuilt(publisher, head, engine, most_segments)
+        return await _run(publisher, head, engine, most_segments)
     except Corrupt as problem:
-        now = await publisher.chain.floor(), mark_of(parent_of(await publisher.chain.head()))
-        if now == began:
+        now = await publisher.chain.floor(), orphan_mark(manifest_at(await publisher.chain.head()))
+        if now == at_start:
             raise
         raise Unavailable(
-            "what this rebuild began with was collected meanwhile; start it again"
+            "the inputs of this rebuild were collected while it ran; start it again"
         ) from problem
 
 
-async def _rebuilt(publisher: Publisher, head: Head, engine: Engine, most_segments: int) -> Rebuilt:
+async def _run(
+    publisher: Publisher, head: Head, engine: CompactionEngine, most_segments: int
+) -> RebuildReport:
     start, steps = await _all_steps(publisher, head)
-    lost = await last_lost(publisher.store, publisher.domain, steps)
+    lost = await find_last_lost_step(publisher.store, publisher.domain, steps)
     start = start if lost is None else lost
     work = _Rebuild(publisher, engine, most_segments)
     await work.begin(start)
-    await work.follow([step for step in steps if step.number > start], head)
-    await work.write_anew()
+    await work.replay([step for step in steps if step.number > start], head)
+    await work.rewrite()
     while True:
         published = await work.publish(head)
         if published is not None:
             await publisher.chain.close()
             return work.report(published, start)
         head = await publisher.chain.head()
-        await work.follow(await read_steps(publisher.chain, work.number, head), head)
+        await work.replay(await read_steps(publisher.chain, work.number, head), head)
 
 
-async def _all_steps(publisher: Publisher, head: Head) -> tuple[int, list[Step]]:
-    """The oldest manifest that is kept, -1 if none was ever collected, and the steps above it."""
+async def _all_steps(publisher: Publisher, head: Head) -> tuple[int, list[ReplayStep]]:
+    """The number of the oldest kept manifest, -1 if none was ever collected, and the steps above it."""
     while True:
         floor = await publisher.chain.floor()
         oldest = floor if floor > 0 else -1
@@ -96,53 +134,53 @@ async def _all_steps(publisher: Publisher, head: Head) -> tuple[int, list[Step]]
 
 
 class _Rebuild:
-    """A state on its way along the manifests."""
+    """A rebuild in progress: the files that hold the rows of manifest `number`."""
 
-    def __init__(self, publisher: Publisher, engine: Engine, most_segments: int) -> None:
+    def __init__(self, publisher: Publisher, engine: CompactionEngine, most_segments: int) -> None:
         self._publisher = publisher
         self._runtime = publisher.store.runtime
         self._engine = engine
         self._most = most_segments
         self._domain = publisher.domain
         self._tables = TIER2[publisher.domain]
-        self._at: Manifest | None = None  # whose rows we have
+        self._replayed: Manifest | None = None  # the manifest whose rows these files hold
         self.number = -1
         self._base = BaseFiles(Base())
         self._tail: dict[str, list[FileRef]] = {}
-        self._index: Ref | None = None  # of the base as it is; None: still to be written
+        self._index: Ref | None = None  # of the current base files; None: not written yet
         self._index_bytes = 0
-        self._oldest = ""  # the first attempt whose files are in the result
-        self._written_ms = self._runtime.clock.elapsed_ms()  # before the oldest of our files
+        self._oldest = ""  # the oldest attempt whose files are in the result
+        self._written_ms = self._runtime.clock.elapsed_ms()  # before the oldest file was written
         self._counts = Counts()
 
     async def begin(self, start: int) -> None:
-        """Take over the state of a kept manifest; -1: begin with nothing."""
+        """Start from the state of a kept manifest; -1: from nothing."""
         if start < 0:
             return
-        self._at = parent_of(Head(await self._publisher.chain.read(start), 0))
+        self._replayed = manifest_at(Head(await self._publisher.chain.read(start), 0))
         self.number = start
-        if self._at is not None:
-            self._base = await read_base(self._publisher.store, self._at.base)
-            self._tail = {name: list(files) for name, files in self._at.tail.items()}
+        if self._replayed is not None:
+            self._base = await read_base(self._publisher.store, self._replayed.base)
+            self._tail = {name: list(files) for name, files in self._replayed.tail.items()}
 
-    async def follow(self, steps: Sequence[Step], head: Head) -> None:
-        """Do again what the manifests up to `head` have done to rows."""
-        waiting: list[SegmentRef] = []
+    async def replay(self, steps: Sequence[ReplayStep], head: Head) -> None:
+        """Repeat what the manifests up to `head` did to rows."""
+        pending: list[SegmentRef] = []
         bounds: dict[str, datetime] = {}
         for step in steps:
-            if waiting and (step.bounds != bounds or step.forgets or len(waiting) >= self._most):
-                await self._fold(waiting, bounds)
-                waiting = []
+            if pending and (step.bounds != bounds or step.forgets or len(pending) >= self._most):
+                await self._fold(pending, bounds)
+                pending = []
             bounds = step.bounds
-            waiting += step.segments
+            pending += step.segments
             if step.forgets:
-                await self._forget(step)
-        if waiting:
-            await self._fold(waiting, bounds)
-        self._at, self.number = parent_of(head), head.number
+                await self._leave_out(step)
+        if pending:
+            await self._fold(pending, bounds)
+        self._replayed, self.number = manifest_at(head), head.number
 
-    async def write_anew(self) -> None:
-        """Bring everything into new base files, so that nothing rests on files that may be collected."""
+    async def rewrite(self) -> None:
+        """Write all rows into new base files, so that no file in use may be collected."""
         began_ms, attempt = self._runtime.clock.elapsed_ms(), self._attempt()
         tails, self._tail = self._tail, {}
         buckets = {
@@ -154,9 +192,9 @@ class _Rebuild:
         self._oldest, self._written_ms = attempt, began_ms
 
     async def publish(self, head: Head) -> Head | None:
-        """Publish on the newest head whose rows are ours; None if another has changed rows."""
-        if is_doomed(self._oldest, parent_of(head)):
-            await self.write_anew()
+        """Publish on the newest head with the replayed rows; None if its rows have changed."""
+        if is_below_orphan_mark(self._oldest, manifest_at(head)):
+            await self.rewrite()
         if self._index is None:
             await self._write_index(self._attempt())
         commit_ulid = new_ulid(self._runtime)
@@ -165,12 +203,12 @@ class _Rebuild:
             head,
             self._oldest,
             self._is_same,
-            lambda found: self._change(found, commit_ulid),
+            lambda parent: self._change(parent, commit_ulid),
         )
 
-    def report(self, published: Head, start: int) -> Rebuilt:
+    def report(self, published: Head, start: int) -> RebuildReport:
         files = list(self._files())
-        return Rebuilt(
+        return RebuildReport(
             domain=self._domain,
             manifest=published.number,
             start=start,
@@ -179,20 +217,20 @@ class _Rebuild:
             size_bytes=self._index_bytes + sum(ref.bytes for ref in files),
         )
 
-    def _is_same(self, found: Manifest | None) -> bool:
+    def _is_same(self, manifest: Manifest | None) -> bool:
         return (
-            found is not None
-            and self._at is not None
-            and found.watermark == self._at.watermark
-            and found.rows_changed_at == self._at.rows_changed_at
+            manifest is not None
+            and self._replayed is not None
+            and manifest.watermark == self._replayed.watermark
+            and manifest.rows_changed_at == self._replayed.rows_changed_at
         )
 
-    def _change(self, parent: Manifest | None, commit_ulid: str) -> Change:
+    def _change(self, parent: Manifest | None, commit_ulid: str) -> ManifestChange:
         refs = [Ref(path=ref.path, sha256=ref.sha256) for ref in self._files()]
         old = [] if parent is None else [ref.path for ref in parent.named()]
         if parent is not None and parent.base.index is not None:
             old.append(parent.base.index.path)
-        return Change(
+        return ManifestChange(
             kind=CommitKind.REBUILD,
             commit_ulid=commit_ulid,
             tail={name: tuple(files) for name, files in self._tail.items()},
@@ -205,24 +243,24 @@ class _Rebuild:
 
     async def _fold(self, segments: Sequence[SegmentRef], bounds: dict[str, datetime]) -> None:
         for start in range(0, len(segments), self._most):
-            await self._stay_young()
+            await self._rewrite_if_old()
             job = FoldJob(
                 domain=self._domain,
                 attempt=self._attempt(),
                 segments=tuple(segments[start : start + self._most]),
                 retained_from=bounds,
             )
-            folded = await fold_dividing(self._engine, job)
-            self._counts = add(self._counts, folded.counts)
+            folded = await fold_isolating_crashes(self._engine, job)
+            self._counts = add_counts(self._counts, folded.counts)
             for new in folded.files:
                 self._tail.setdefault(new.table, []).append(new.file)
 
-    async def _stay_young(self) -> None:
+    async def _rewrite_if_old(self) -> None:
         if self._runtime.clock.elapsed_ms() - self._written_ms >= _RENEW_MS:
-            await self.write_anew()
+            await self.rewrite()
 
-    async def _forget(self, step: Step) -> None:
-        """Leave out again what a merge has left out, of the buckets that it has merged."""
+    async def _leave_out(self, step: ReplayStep) -> None:
+        """Leave out the rows that a merge left out of the buckets that it merged."""
         attempt = self._attempt()
         tails = {name: self._tail.pop(name, []) for name in step.forgets}
         rest = {name: buckets_in(tails[name]) - merged for name, merged in step.forgets.items()}
@@ -236,11 +274,11 @@ class _Rebuild:
         buckets: Mapping[str, AbstractSet[int]],
         bounds: dict[str, datetime],
     ) -> None:
-        """Bring these buckets of all these tables into the base, in one job."""
+        """Merge these buckets of these tables into the base, in one job."""
         parts = [
             part
             for name, wanted in buckets.items()
-            for part in base_parts(
+            for part in plan_base_parts(
                 self._tables[name],
                 wanted,
                 tails.get(name, ()),
@@ -266,9 +304,84 @@ class _Rebuild:
         await self._publisher.create([(self._index, raw)])
 
     def _attempt(self) -> str:
-        return attempt_ulid(self._runtime, mark_of(self._at))
+        return new_attempt_ulid(self._runtime, orphan_mark(self._replayed))
 
     def _files(self) -> Iterator[FileRef]:
         yield from self._base.files()
         for files in self._tail.values():
             yield from files
+
+
+async def read_steps(chain: Chain, after: int, head: Head) -> list[ReplayStep]:
+    """The steps above number `after` up to `head`; `NotFound` if one was collected."""
+    steps: list[ReplayStep] = []
+    parent = None if after < 0 else read_manifest(await chain.read(after))
+    for first in range(after + 1, head.number + 1, _AT_ONCE):
+        entries = await chain.history(first, min(first + _AT_ONCE - 1, head.number))
+        manifests = [read_manifest(entry) for entry in entries]
+        records = await chain.store.runtime.tasks.gather(
+            *(read_commit(chain.store, manifest.commit) for manifest in manifests)
+        )
+        for manifest, record in zip(manifests, records, strict=True):
+            step = _read_step(record, manifest, parent)
+            if step.segments or step.forgets:
+                steps.append(step)
+            parent = manifest
+    return steps
+
+
+async def find_last_lost_step(store: Store, domain: str, steps: Sequence[ReplayStep]) -> int | None:
+    """The number of the last step with a collected segment; None if all are kept.
+
+    The segments of a stream are collected in order, so only the first of each step is looked up.
+    """
+    newest_first = list(reversed(steps))
+    for start in range(0, len(steps), _AT_ONCE):
+        wave = newest_first[start : start + _AT_ONCE]
+        kept = await store.runtime.tasks.gather(*(_is_kept(store, domain, each) for each in wave))
+        for step, is_kept in zip(wave, kept, strict=True):
+            if not is_kept:
+                return step.number
+    return None
+
+
+async def _is_kept(store: Store, domain: str, step: ReplayStep) -> bool:
+    firsts: dict[str, int] = {}
+    for each in step.segments:
+        firsts.setdefault(each.stream, each.seq)
+    places = await store.runtime.tasks.gather(
+        *(find_location(store, domain, stream, seq) for stream, seq in firsts.items())
+    )
+    return None not in places
+
+
+def _read_step(record: Commit, manifest: Manifest, parent: Manifest | None) -> ReplayStep:
+    bounds = {} if parent is None else parent.retained_from
+    if record.kind is CommitKind.FOLD:
+        return ReplayStep(record.number, bounds, segments=_event_segments(record, manifest))
+    if record.kind is CommitKind.MERGE and manifest.rows_changed_at == record.number:
+        return ReplayStep(record.number, bounds, forgets=_merged_buckets(record, manifest, parent))
+    return ReplayStep(record.number, bounds)
+
+
+def _event_segments(record: Commit, manifest: Manifest) -> tuple[SegmentRef, ...]:
+    """The segments with events: the last one of a stream that left the watermark is its seal."""
+    return tuple(
+        SegmentRef(stream, seq)
+        for stream, (first, last) in record.streams.items()
+        for seq in range(first, last + (stream in manifest.watermark.open))
+    )
+
+
+def _merged_buckets(
+    record: Commit, manifest: Manifest, parent: Manifest | None
+) -> dict[str, frozenset[int]]:
+    """The buckets that went into the base: of tables that lost files of their tail and got none instead."""
+    removed, added = set(record.removed), {ref.path for ref in record.added}
+    merged: dict[str, frozenset[int]] = {}
+    for name, files in ({} if parent is None else parent.tail).items():
+        gone = [ref for ref in files if ref.path in removed]
+        is_shortened = any(ref.path in added for ref in manifest.tail.get(name, ()))
+        if gone and not is_shortened:
+            merged[name] = frozenset(bucket for ref in gone for bucket in ref.buckets)
+    return merged

@@ -1,8 +1,8 @@
-"""Retention of rows: from when on a table keeps what it was told (P20).
+"""Retention of rows: the bound before which a table of an event domain drops its rows (P20).
 
-The bound moves by whole hours, so that it stays the same from one manifest to the next but seldom, and it
-never moves back. So a clock that is ahead must not move it: ours is believed only as far as the store bears
-it out, which has stamped the newest manifest (ADR 0059).
+The bound moves by whole hours, so it rarely changes from one manifest to the next, and it never moves back.
+A clock that is ahead must not move it: the local clock counts only up to a limit after the time at which
+the store stamped the newest manifest (ADR 0059).
 """
 
 from collections.abc import Mapping
@@ -12,41 +12,41 @@ from arco.core.clock import utc
 from arco.core.errors import NotFound
 from arco.storage.chain import Chain
 
-# A domain in which nothing happens gets a manifest a day; an hour more is for clocks that differ a little.
+# An idle domain gets a manifest a day; the extra hour allows for clocks that differ a little.
 _BEYOND_STAMP_MS = 25 * 3_600_000
 
 Bounds = Mapping[str, datetime]
 
 
 class Retention:
-    """How long rows are kept, by table, in one domain; of other tables all are kept for ever."""
+    """How long rows of a domain are kept, by table; rows of other tables are kept for ever."""
 
     def __init__(self, manifests: Chain, spans: Mapping[str, timedelta]) -> None:
         self._manifests = manifests
         self._clock = manifests.store.runtime.clock
         self._spans = spans
-        # The number of a manifest, and when it was stored.
+        # The number of a manifest, and when the store created it.
         self._stamp: tuple[int, int] | None = None
 
-    async def raised(self, head: int, bounds: Bounds) -> dict[str, datetime]:
-        """The bounds after the manifest `head` has these; the first of all manifests has none."""
+    async def raise_bounds(self, head: int, bounds: Bounds) -> dict[str, datetime]:
+        """The bounds of the manifest after `head`, which has `bounds`; the first manifest has none."""
         if head < 0 or self._raised(bounds, self._now()) == bounds:
             return dict(bounds)
-        believed = await self._believed(head)
-        return dict(bounds) if believed is None else self._raised(bounds, believed)
+        now = await self._trusted_now(head)
+        return dict(bounds) if now is None else self._raised(bounds, now)
 
     async def is_overdue(self, head: int, bounds: Bounds) -> bool:
-        """Whether the bounds of the manifest `head` are so old that they are worth one of their own."""
+        """Whether the bounds of manifest `head` are so old that raising them is worth a manifest."""
         if not self._is_overdue(bounds, self._now()):
             return False
-        believed = await self._believed(head)
-        return believed is not None and self._is_overdue(bounds, believed)
+        now = await self._trusted_now(head)
+        return now is not None and self._is_overdue(bounds, now)
 
-    async def _believed(self, head: int) -> datetime | None:
-        """What our clock says, but not much later than the newest manifest was stored.
+    async def _trusted_now(self, head: int) -> datetime | None:
+        """The local time, but not much later than the newest manifest was stored.
 
-        If it was stored long ago, another one is published, and then its stamp counts. One that is gone is
-        not the newest, as we are about to find out.
+        If that was long ago, another manifest is published, and then its time counts. None if the manifest
+        was collected, so that it is not the newest.
         """
         if self._stamp is None or self._stamp[0] != head:
             try:

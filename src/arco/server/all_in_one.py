@@ -10,7 +10,7 @@ from arco.api.http.telemetry import Log
 from arco.api.metrics import Metrics
 from arco.api.services import Services
 from arco.catalog.decision import WorkspaceRules
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.compactor.janitor import Janitor
 from arco.core.runtime import Runtime
 from arco.core.tasks import AsyncEvent
@@ -82,7 +82,7 @@ class AllInOneServer:
     workspace: Workspace
     iceberg: Iceberg
     coordinator: CoordinatorService
-    compactor: Compactor
+    compactor: CatalogCompactor
     janitor: Janitor
 
     @asynccontextmanager
@@ -118,7 +118,9 @@ async def open_server(
     """Open all services. Errors of the store that delay the start go to `retrying`."""
     address, log, metrics = context.address, context.log, context.metrics
     failed, retention_ms = failure_reporter(log, metrics), settings.retention.ms()
-    compactor = Compactor(stores[Role.COMPACTOR], retention=settings.retention.span(), tell=failed)
+    compactor = CatalogCompactor(
+        stores[Role.COMPACTOR], retention=settings.retention.span(), on_failure=failed
+    )
     rules = make_rules(address, settings.retention.span(), settings.locations)
     workspace = open_workspace(stores[Role.API], compactor, rules, notify=notify)
     iceberg = open_iceberg_catalog(

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager, contextmanager, nullcontext, suppres
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from arco.compactor.tail import Policy
-from arco.compactor.tier2 import Tier2
+from arco.compactor.event_compactor import EventCompactor
+from arco.compactor.tail_merge import TailPolicy
 from arco.core.errors import Invalid
 from arco.core.runtime import Runtime
 from arco.fold.tier2 import TIER2
@@ -22,8 +22,8 @@ from arco.storage.roles import Role
 from arco.storage.store import Store
 
 if TYPE_CHECKING:
-    from arco.compactor.cycle import Cycle
-    from arco.compactor.rebuild import Rebuilt
+    from arco.compactor.domain_compactor import CycleReport
+    from arco.compactor.rebuild import RebuildReport
     from arco.compactor.spark.engine import SparkEngine
     from arco.compactor.spark.session import Session
 
@@ -36,7 +36,7 @@ class CompactionSession:
     """Compaction on an open Spark session."""
 
     engine: "SparkEngine"
-    tier2: Tier2
+    tier2: EventCompactor
 
 
 async def open_compactor_store(address: WorkspaceAddress, runtime: Runtime) -> Store:
@@ -53,7 +53,7 @@ async def open_compaction(
     *,
     domains: Sequence[str] = tuple(TIER2),
     failed: Callable[[str, Exception], None] | None = None,
-    report: "Callable[[Cycle], None] | None" = None,
+    report: "Callable[[CycleReport], None] | None" = None,
     quiet: bool = False,
 ) -> AsyncIterator[CompactionSession]:
     """Compaction on a warm session; `Unavailable` if Spark does not start.
@@ -62,9 +62,9 @@ async def open_compaction(
     """
     from arco.compactor.spark.engine import SparkEngine
     from arco.compactor.spark.session import open_session
-    from arco.compactor.spark.store_spec import spec_of
+    from arco.compactor.spark.store_spec import make_store_spec
 
-    spec = spec_of(address.address(), address.scope(), fsync=not address.no_fsync)
+    spec = make_store_spec(address.address(), address.scope(), fsync=not address.no_fsync)
     tasks = store.runtime.tasks
     with silent_jvm() if quiet else nullcontext():
         session = await tasks.in_thread(
@@ -75,12 +75,12 @@ async def open_compaction(
     engine = SparkEngine(session, spec, store.runtime)
     try:
         await engine.warm_up()
-        tier2 = Tier2(
+        tier2 = EventCompactor(
             store,
             engine,
             domains=domains,
             retention=settings.rows.spans(),
-            tell=failed,
+            on_failure=failed,
             report=report,
             pace=settings.interval.pace(),
             policy=_merge_policy(),
@@ -94,15 +94,15 @@ async def open_compaction(
 
 async def compact_with_session(
     session: "Session", address: WorkspaceAddress, store: Store, domains: Sequence[str]
-) -> "list[Cycle]":
+) -> "list[CycleReport]":
     """Compact all events on the Spark of a caller, which stays open."""
     from arco.compactor.spark.engine import SparkEngine
-    from arco.compactor.spark.session import beside
-    from arco.compactor.spark.store_spec import spec_of
+    from arco.compactor.spark.session import open_sibling_session
+    from arco.compactor.spark.store_spec import make_store_spec
 
-    spec = spec_of(address.address(), address.scope(), fsync=not address.no_fsync)
-    own_session = await store.runtime.tasks.in_thread(lambda: beside(session))
-    tier2 = Tier2(store, SparkEngine(own_session, spec, store.runtime), domains=domains)
+    spec = make_store_spec(address.address(), address.scope(), fsync=not address.no_fsync)
+    own_session = await store.runtime.tasks.in_thread(lambda: open_sibling_session(session))
+    tier2 = EventCompactor(store, SparkEngine(own_session, spec, store.runtime), domains=domains)
     try:
         return await tier2.once()
     finally:
@@ -116,20 +116,20 @@ async def compact_once(
     runtime: Runtime,
     *,
     show: Callable[[str], None],
-) -> "list[Cycle]":
+) -> "list[CycleReport]":
     """Compact all events of the domains; no cycles where there is nothing to compact.
 
     `show` receives a line about the work in progress.
     """
-    from arco.compactor.behind import is_behind
+    from arco.compactor.backlog import has_backlog
 
     store = await open_compactor_store(address, runtime)
-    behind = [each for each in domains if await is_behind(store, each, settings.rows.spans())]
+    behind = [each for each in domains if await has_backlog(store, each, settings.rows.spans())]
     if not behind:  # not worth a start of Spark
         return []
     events = 0
 
-    def report(cycle: "Cycle") -> None:
+    def report(cycle: "CycleReport") -> None:
         nonlocal events
         events += cycle.counts.events
         show(f"{cycle.domain}: {events:,} events so far")
@@ -148,7 +148,7 @@ async def rebuild_domains(
     runtime: Runtime,
     *,
     show: Callable[[str], None],
-    report: "Callable[[Rebuilt], None]",
+    report: "Callable[[RebuildReport], None]",
 ) -> int:
     """Rebuild the tables of each domain that has any from the ledger; how many domains."""
     from arco.catalog.manifest import manifests_of
@@ -189,9 +189,9 @@ def silent_jvm() -> Iterator[None]:
         os.close(null)
 
 
-def _merge_policy() -> Policy:
+def _merge_policy() -> TailPolicy:
     """Merges that fit into the memory of a worker: a row takes about a kilobyte while it is folded."""
     from arco.compactor.spark.memory import limit_mb
 
     max_mb = limit_mb()
-    return Policy(most_rows=max_mb * 1_000) if max_mb else Policy()
+    return TailPolicy(most_rows=max_mb * 1_000) if max_mb else TailPolicy()

@@ -7,7 +7,7 @@ from arco.access.identity import ServiceToken
 from arco.api.internal import InternalServices, make_internal_app
 from arco.api.metrics import Metrics
 from arco.catalog.manifest import manifests_of
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.core.runtime import Runtime
 from arco.fold.tier1 import DOMAIN
 from arco.server.api_process import service_token
@@ -48,8 +48,8 @@ async def serve_compactor(
     janitor = None
     async with log_slow_startup(runtime, log):
         store = await open_store(backend, runtime, role=Role.COMPACTOR, scope=scope)
-        compactor = Compactor(
-            store, retention=retention.span(), tell=failure_reporter(log, metrics)
+        compactor = CatalogCompactor(
+            store, retention=retention.span(), on_failure=failure_reporter(log, metrics)
         )
         if collect_every_ms is not None:
             own_store = await open_store(backend, runtime, role=Role.JANITOR, scope=scope)

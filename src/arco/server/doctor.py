@@ -8,9 +8,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from stat import S_ISDIR
 
-from arco.compactor.anti_entropy import inspect
 from arco.compactor.domains import DOMAINS
-from arco.compactor.inspection import Inspection
+from arco.compactor.inspection import Inspection, inspect_domain
 from arco.core.errors import ArcoError, Denied, Invalid
 from arco.core.java import OLDEST_JAVA, NoJava, find_java
 from arco.core.runtime import Runtime
@@ -87,7 +86,7 @@ async def check_workspace(
     for domain in DOMAINS:
         try:
             with show_progress(f"looking at {domain}") as progress:
-                inspection = await inspect(store, domain, progress=progress)
+                inspection = await inspect_domain(store, domain, progress=progress)
         except ArcoError as problem:
             yield error_finding(domain, problem, is_local=is_local)
             continue

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from arco.catalog.decision import WorkspaceRules
 from arco.catalog.reader import SnapshotReader
-from arco.compactor.compactor import Compactor
+from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.compactor.janitor import DEFAULT_EVERY_MS, Janitor
 from arco.core.background import background
 from arco.core.tasks import Tasks
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def make_janitor(
     store: Store,
-    compactor: Compactor,
+    compactor: CatalogCompactor,
     iceberg_tables: "TableJanitor",
     collect_runs: Callable[[], Awaitable[object]],
     *,
@@ -49,9 +49,9 @@ def make_janitor(
         compactor,
         retention_ms=retention_ms,
         every_ms=every_ms,
-        tell=failure_reporter(log, metrics),
-        found=inspection_reporter(log, metrics),
-        others=(
+        on_failure=failure_reporter(log, metrics),
+        on_inspection=inspection_reporter(log, metrics),
+        other_collections=(
             partial(iceberg_tables.collect, tell=report_table),
             partial(parquet_tables.collect, tell=report_table),
             collect_runs,
@@ -86,7 +86,7 @@ def table_janitor(
 
     It reads tables with the janitor's store; nothing is changed through this workspace.
     """
-    workspace = open_workspace(store, Compactor(store), WorkspaceRules())
+    workspace = open_workspace(store, CatalogCompactor(store), WorkspaceRules())
     iceberg = open_iceberg_catalog(address, locations, workspace, metrics=metrics, janitor=store)
     return iceberg.janitor(store, retention_ms=retention_ms)
 

@@ -69,7 +69,7 @@ class LedgerTidier:
 
     async def _waiting_segments(self) -> dict[str, int]:
         """How many segments of each domain are in no manifest."""
-        from arco.compactor.behind import waiting_segments
+        from arco.compactor.backlog import count_waiting_segments
         from arco.fold.tier2 import TIER2
         from arco.storage.roles import Role
         from arco.storage.store import Store
@@ -78,7 +78,7 @@ class LedgerTidier:
             return {}
         backend, scope = self._address.backend(self._runtime), self._address.scope()
         store = Store(backend, self._runtime, scope=scope, role=Role.COMPACTOR)
-        return {domain: await waiting_segments(store, domain) for domain in TIER2}
+        return {domain: await count_waiting_segments(store, domain) for domain in TIER2}
 
     async def _compact_in_child(self) -> None:
         """In a child process: the Spark of the command is opened later, with other settings."""

@@ -16,7 +16,7 @@ from arco.core.errors import Invalid, Unsupported
 from arco.core.java import WITHOUT_SPARK, check_java, is_spark_installed
 
 if TYPE_CHECKING:
-    from arco.compactor.pace import Pace
+    from arco.compactor.event_compactor import CompactionPace
 
 LOCAL_MASTER = "local[*]"
 
@@ -135,16 +135,16 @@ class CompactionInterval:
 
     compact_every: Annotated[float, Parameter(metavar="SECONDS")] = 5
 
-    def pace(self) -> "Pace":
+    def pace(self) -> "CompactionPace":
         """The pace of compaction, or `Invalid`."""
-        from arco.compactor.pace import Pace
+        from arco.compactor.event_compactor import CompactionPace
 
         if not 0 <= self.compact_every <= _MAX_COMPACT_SECONDS:
             raise Invalid(
                 f"--compact-every takes 0 to {_MAX_COMPACT_SECONDS} seconds, "
                 f"not {self.compact_every:g}"
             )
-        return Pace(self.compact_every * 1000)
+        return CompactionPace(self.compact_every * 1000)
 
     def arguments(self) -> list[str]:
         """The flags for a child process."""

@@ -17,7 +17,7 @@ from typing import BinaryIO, cast
 
 import msgspec
 
-from arco.compactor.cycle import Cycle
+from arco.compactor.domain_compactor import CycleReport
 from arco.core import json
 from arco.core.errors import Invalid
 from arco.core.processes import processes_of_session
@@ -57,7 +57,7 @@ class SparkReady(msgspec.Struct, frozen=True, tag="Ready"):
 class CyclePublished(msgspec.Struct, frozen=True, tag="Cycled"):
     """A cycle was published."""
 
-    cycle: Cycle
+    cycle: CycleReport
 
 
 class WorkFailed(msgspec.Struct, frozen=True, tag="Failed", omit_defaults=True):

@@ -19,7 +19,7 @@ from arco.api.health_monitor import (
 )
 from arco.api.http.telemetry import Log
 from arco.api.metrics import Metrics
-from arco.compactor.behind import is_behind
+from arco.compactor.backlog import has_backlog
 from arco.core.background import background, repeat
 from arco.core.backoff import ExponentialBackoff
 from arco.core.environment import compaction_environment
@@ -95,14 +95,14 @@ class SparkSupervisor:
         runtime: Runtime,
         *,
         policy: ChildPolicy,
-        is_behind: Callable[[], Awaitable[bool]],
+        has_backlog: Callable[[], Awaitable[bool]],
         report: Callable[[ChildMessage | ChildExited], None],
         failed: Callable[[str, Exception], None],
     ) -> None:
         self._start = start
         self._runtime = runtime
         self._policy = policy
-        self._is_behind = is_behind
+        self._is_behind = has_backlog
         self._report = report
         self._failed = failed
         self._batch: dict[tuple[str, str], list[SegmentBytes]] = {}
@@ -312,13 +312,13 @@ def make_event_compaction(
 
     async def is_any_behind() -> bool:
         spans = settings.rows.spans()
-        return any([await is_behind(store, domain, spans) for domain in TIER2])
+        return any([await has_backlog(store, domain, spans) for domain in TIER2])
 
     supervisor = SparkSupervisor(
         start,
         store.runtime,
         policy=policy,
-        is_behind=is_any_behind,
+        has_backlog=is_any_behind,
         report=ChildReporter(log, metrics).report,
         failed=failure_reporter(log, metrics),
     )

@@ -8,7 +8,7 @@ import pytest
 from arco.core.errors import Unsupported
 from arco.core.java import check_java, is_spark_installed
 from tests.flow.lineage.sample_tables import create_tables, new_session
-from tests.spark.living import living_session
+from tests.spark.shared_session import shared_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +33,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "SparkSession":
         check_java()
     except Unsupported as missing:
         pytest.skip(str(missing))
-    session = living_session().newSession()
+    session = shared_session().newSession()
     create_tables(session, tmp_path_factory.mktemp("lineage"), iceberg=False)
     return session
 

@@ -8,8 +8,7 @@ import pytest
 
 from arco.catalog.model import TableRow
 from arco.catalog.reader import SnapshotReader
-from arco.compactor.cycle import DomainCompactor
-from arco.compactor.in_process import InProcess
+from arco.compactor.domain_compactor import DomainCompactor
 from arco.core import json
 from arco.core.errors import BacklogTooLarge
 from arco.flow.plan import event_query, recorded_state
@@ -21,6 +20,7 @@ from arco.ledger.writer import LedgerWriter
 from arco.query.engine import SqlEngine
 from arco.query.limits import QueryLimits
 from arco.storage.roles import Role
+from tests.compactor.in_process_engine import InProcessEngine
 from tests.flow.plan.event_lines import NOON, event_line
 from tests.query.workspace import Workspace, workspace
 
@@ -504,7 +504,7 @@ async def test_a_backlog_that_is_too_large_is_waited_for_until_it_is_compacted()
         await asyncio.sleep(0.5)
         assert not asked.done()
         store = space.store(Role.COMPACTOR)
-        await DomainCompactor(store, "executions", InProcess(store)).cycle(everything=True)
+        await DomainCompactor(store, "executions", InProcessEngine(store)).cycle(everything=True)
         state = await asyncio.wait_for(asked, 20)
         assert len(state.tables["default.silver.orders"].keys) == 5
         await here.engine.close()

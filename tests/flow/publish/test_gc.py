@@ -3,8 +3,8 @@
 import pytest
 
 from arco.catalog.ddl import DropTable
-from arco.compactor.report import Checked, Wrong
-from arco.compactor.side_chains import check_side_chains
+from arco.compactor.chain_checks import check_side_chains
+from arco.compactor.verification_report import Discrepancy, VerificationCounts
 from arco.core.errors import Unavailable
 from arco.flow.publish.gc import ParquetGarbageCollector, ParquetGcReport
 from arco.flow.publish.pointer import FULL_LIST_INTERVAL, pointers_of
@@ -189,8 +189,8 @@ async def test_a_published_file_is_never_taken_for_staged_an_attempt_that_publis
 async def test_a_check_of_the_store_looks_at_these_chains_too() -> None:
     bench = await with_table()
     await _grown(bench, 3)
-    await check_side_chains(_janitor(bench), DOMAIN, Checked())
+    await check_side_chains(_janitor(bench), DOMAIN, VerificationCounts())
     key = f"_catalog/{bench.key(1)}"
     await bench.shop.backend.delete(bench.shop.store(Role.FLOW).scope.prefix + key)
-    with pytest.raises(Wrong):
-        await check_side_chains(_janitor(bench), DOMAIN, Checked())
+    with pytest.raises(Discrepancy):
+        await check_side_chains(_janitor(bench), DOMAIN, VerificationCounts())

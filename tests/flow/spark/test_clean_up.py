@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from arco.compactor.behind import waiting_segments
+from arco.compactor.backlog import count_waiting_segments
 from arco.flow.spark.engine import WorkerSpark
 from arco.fold.tier2 import EXECUTIONS_DOMAIN
 from arco.server.ledger_tidier import LedgerTidier
@@ -24,7 +24,7 @@ FEW = 2
 async def _waiting(place: WorkspaceAddress, spark: SharedSpark) -> int:
     backend = place.backend(spark.runtime)
     store = Store(backend, spark.runtime, scope=place.scope(), role=Role.COMPACTOR)
-    return await waiting_segments(store, EXECUTIONS_DOMAIN)
+    return await count_waiting_segments(store, EXECUTIONS_DOMAIN)
 
 
 async def test_events_of_tasks_are_compacted_after_them(

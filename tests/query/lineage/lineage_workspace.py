@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 
 from arco.catalog.model import ColumnRow
-from arco.compactor.cycle import DomainCompactor
-from arco.compactor.in_process import InProcess
+from arco.compactor.domain_compactor import DomainCompactor
 from arco.fold.tier1 import DOMAIN
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, LINEAGE_DOMAIN
 from arco.ledger.envelope import Envelope
@@ -20,6 +19,7 @@ from arco.query.engine import SqlEngine
 from arco.query.lineage.response import Impact, Lineage
 from arco.query.lineage.tracer import Tracer
 from arco.storage.roles import Role
+from tests.compactor.in_process_engine import InProcessEngine
 from tests.query.random_events import NOON, Events
 from tests.query.workspace import Workspace, workspace
 
@@ -125,7 +125,7 @@ class World:
     async def publish(self) -> None:
         store = self.here.store(Role.COMPACTOR)
         for domain in (LINEAGE_DOMAIN, EXECUTIONS_DOMAIN):
-            compactor = DomainCompactor(store, domain, InProcess(store))
+            compactor = DomainCompactor(store, domain, InProcessEngine(store))
             while await compactor.cycle(everything=True) is not None:
                 pass
 

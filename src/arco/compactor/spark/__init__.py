@@ -1,6 +1,6 @@
-"""The engine on Spark: the same work as in process, in as many processes as there are cores.
+"""The compaction engine on Spark.
 
-Promises: bytes come and go through the storage seam alone, so that no committer, no rename and no cloud jar
-is in the way; what a task answers are references. Never publishes. Only `session` and `engine` import
-pyspark, and nobody imports them who does not want Spark.
+Promises: tasks read and write through the store alone, without Spark's committers, renames or cloud jars,
+and answer with references. Never publishes. Only `session`, `engine` and `daemon` import pyspark, and they
+are imported only when Spark is used. May import `compactor` and what that may import.
 """

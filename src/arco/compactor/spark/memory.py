@@ -1,8 +1,8 @@
-"""The memory of Spark's Python workers: one that needs too much ends itself, and only its own task fails.
+"""The memory limit of Spark's Python workers: a worker above it ends itself, and only its task fails.
 
-Without a bound the kernel would kill some process of the machine, perhaps the JVM. What counts is the
-memory that is really used. A limit of the kernel's (RLIMIT_AS, RLIMIT_DATA) counts what is reserved, which
-for Arrow and threads is many times more; and a library whose allocations fail may hang.
+Without a limit the kernel would kill some process of the machine, perhaps the JVM. The limit is on resident
+memory. RLIMIT_AS and RLIMIT_DATA count reserved memory, which for Arrow and threads is many times more, and
+a library whose allocations fail may hang.
 """
 
 import os
@@ -11,41 +11,41 @@ import threading
 from functools import cache
 from pathlib import Path
 
-VARIABLE = "ARCO_SPARK_WORKER_MEMORY_MB"
+LIMIT_VARIABLE = "ARCO_SPARK_WORKER_MEMORY_MB"
 
 _MB = 1024 * 1024
 _OTHERS_MB = 1_700  # the JVM with its heap of 1 GiB, and the processes of Arco
 _LEAST_MB = 768
 _MOST_MB = 4_096
 _CGROUPS = Path("/sys/fs/cgroup")
-_LOOK_S = 0.05
+_POLL_S = 0.05
 
 
 def default_limit_mb(cores: int) -> int:
-    """What each of the workers on this machine may have, one for each core."""
+    """The limit of each worker on this machine, with one worker per core."""
     return max(_LEAST_MB, min(_MOST_MB, (machine_mb() - _OTHERS_MB) // max(1, cores)))
 
 
 def machine_mb() -> int:
-    """The memory of this machine, or of the container that this process is in."""
+    """The memory of this machine, or of the container of this process."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return min([total, *_cgroup_limits()]) // _MB
 
 
 def limit_memory() -> None:
-    """End this process once it uses more than `VARIABLE` says: called by tasks, in a worker."""
+    """End this process once it uses more than `LIMIT_VARIABLE`; tasks call this in a worker."""
     _watch(os.getpid(), limit_mb())
 
 
 def limit_mb() -> int:
-    """The limit that holds here; 0 for none."""
-    given = os.environ.get(VARIABLE, "")
+    """The limit of this process; 0 for none."""
+    given = os.environ.get(LIMIT_VARIABLE, "")
     return int(given) if given.isascii() and given.isdigit() else 0
 
 
 @cache
 def _watch(pid: int, most_mb: int) -> None:
-    """Watch this very process from a thread, once in its life."""
+    """Watch this process from a thread; started once per process."""
     if most_mb > 0:
         threading.Thread(target=_end_above, args=(pid, most_mb), daemon=True).start()
 
@@ -53,28 +53,28 @@ def _watch(pid: int, most_mb: int) -> None:
 def _end_above(pid: int, most_mb: int) -> None:
     pause = threading.Event()  # is never set
     while used_mb() <= most_mb:
-        pause.wait(_LOOK_S)
+        pause.wait(_POLL_S)
     os.kill(pid, signal.SIGKILL)
 
 
 def used_mb() -> int:
-    """The memory that this process has in use and shares with no other."""
+    """The resident memory of this process that is not shared."""
     _, resident, shared, *_ = Path("/proc/self/statm").read_text().split()
     return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE") // _MB
 
 
 def _cgroup_limits() -> list[int]:
-    """The limits of all control groups that this process is in; none where there are no such groups."""
+    """The limits of all control groups of this process; none without control groups."""
     try:
         own = Path("/proc/self/cgroup").read_text().strip().rpartition("::")[2].lstrip("/")
     except OSError:
         return []
-    folder, found = _CGROUPS / own, []
+    folder, limits = _CGROUPS / own, []
     for each in (folder, *folder.parents):
         if not each.is_relative_to(_CGROUPS):
             break
         try:
-            found.append(int((each / "memory.max").read_text()))
+            limits.append(int((each / "memory.max").read_text()))
         except (OSError, ValueError):
             continue  # no limit here: "max", or no such file
-    return found
+    return limits

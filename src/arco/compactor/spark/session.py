@@ -1,7 +1,7 @@
-"""Sessions: Spark set up for moving a few large blobs, and for nothing else of what it can do.
+"""Spark sessions for compaction, configured to move a few large blobs.
 
-It gets no cloud jars and no metastore: tasks reach the store by themselves. On a cluster, Arco must be
-installed for the Python of its workers, and the store's credentials stand in their environment.
+They have no cloud jars and no metastore: tasks open the store themselves. On a cluster, Arco must be
+installed for the Python of the workers, and the credentials of the store must be in their environment.
 """
 
 import os
@@ -12,13 +12,13 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from arco.compactor.spark.memory import VARIABLE as WORKER_MEMORY
+from arco.compactor.spark.memory import LIMIT_VARIABLE as WORKER_MEMORY
 from arco.compactor.spark.memory import default_limit_mb
 from arco.core.environment import compaction_environment, started_with
 from arco.core.errors import Unavailable
 from arco.core.java import quieten_gateway
 
-Session = SparkSession  # for rooms that hand one on and know no Spark
+Session = SparkSession  # for packages that pass a session on and do not import Spark
 
 HEAP = "1g"
 LOCAL = "local[*]"
@@ -26,27 +26,27 @@ LOCAL = "local[*]"
 _LOCAL_CORES = re.compile(r"local\[(\*|\d+)\]")
 _TRIES = 4
 
-# What a job needs of SQL; a session of Spark Connect can set these and no others.
+# SQL settings for jobs; a session of Spark Connect can set no others.
 _SQL = {
-    "spark.sql.adaptive.enabled": "false",  # shards are decided by us
+    "spark.sql.adaptive.enabled": "false",  # the engine chooses the number of shards
     "spark.sql.execution.arrow.maxRecordsPerBatch": "4",  # blobs of megabytes
     "spark.sql.session.timeZone": "UTC",
 }
 _OWN = {
     "spark.app.name": "arco-compactor",
-    # A JVM that only moves blobs gains nothing from compiling its code well, or from collecting beside it.
+    # A JVM that only moves blobs gains nothing from an optimising compiler or a parallel collector.
     "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.log.level": "ERROR",
     "spark.python.daemon.module": "arco.compactor.spark.daemon",
     "spark.python.worker.reuse": "true",
-    "spark.scheduler.mode": "FAIR",  # a large job of one domain leaves room for the others
+    "spark.scheduler.mode": "FAIR",  # a large job of one domain leaves cores to the others
     "spark.shuffle.compress": "false",  # blobs are compressed already
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true",
     "spark.task.maxFailures": str(_TRIES),
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # A service runs for months: it need not remember all it has done.
+    # A service runs for months: keep little history.
     "spark.sql.ui.retainedExecutions": "10",
     "spark.ui.retainedJobs": "10",
     "spark.ui.retainedStages": "10",
@@ -64,9 +64,9 @@ def open_session(
 ) -> SparkSession:
     """A session of a master (`local[*]`, `spark://`, `yarn`, `k8s://`) or of Spark Connect (`sc://`).
 
-    `settings` are Spark's own and win over ours. With a `store_scheme` the JVM, and the Python workers
-    below it, get no more of our environment than compaction on such a store needs. `Unavailable` if Spark
-    does not start or is not there.
+    `settings` are Spark settings that override the defaults here. With a `store_scheme` the JVM and its
+    Python workers get only the environment variables that compaction on such a store needs. `Unavailable`
+    if Spark does not start or cannot be reached.
     """
     builder = SparkSession.builder
     given = dict(settings or {})
@@ -89,27 +89,27 @@ def open_session(
 
 
 def _set_for_workers(master: str) -> None:
-    """Variables that Spark's Python workers go by, unless somebody has set them."""
+    """Set environment variables of Spark's Python workers, unless they are set."""
     if master.startswith(("local", "spark://")):
-        # The workers need the libraries that this process has; elsewhere only the cluster knows.
+        # Workers on this machine use the Python of this process; a cluster has its own.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local"):
         os.environ.setdefault(WORKER_MEMORY, str(default_limit_mb(_cores(master))))
 
 
-def beside(session: SparkSession) -> SparkSession:
-    """A session for jobs beside somebody's own, in the same Spark; whoever has opened that stops it.
+def open_sibling_session(session: SparkSession) -> SparkSession:
+    """A second session in the Spark of a caller, who stops it.
 
-    Its workers load what they need with the first job: our own daemon is for Sparks of our own.
+    Its workers import what they need in the first job, since the daemon of Arco is not used there.
     """
-    made = session.newSession()
+    sibling = session.newSession()
     for name, value in _SQL.items():
-        made.conf.set(name, value)
-    return made
+        sibling.conf.set(name, value)
+    return sibling
 
 
 def _place(master: str, heap: str) -> dict[str, str]:
-    """What depends on where the tasks run."""
+    """Settings that depend on the master."""
     log4j = Path(__file__).with_name("log4j2.properties")
     conf = {
         "spark.driver.memory": heap,
@@ -121,14 +121,14 @@ def _place(master: str, heap: str) -> dict[str, str]:
 
 
 def _cores(master: str) -> int:
-    """How many tasks run at once on this machine."""
-    found = _LOCAL_CORES.fullmatch(master)
-    if found is None:
+    """How many tasks run in parallel on this machine."""
+    match = _LOCAL_CORES.fullmatch(master)
+    if match is None:
         return 1
-    return len(os.sched_getaffinity(0)) if found[1] == "*" else int(found[1])
+    return len(os.sched_getaffinity(0)) if match[1] == "*" else int(match[1])
 
 
 def _with_tries(master: str) -> str:
-    """On one machine, a task whose worker died is tried again as it is on a cluster."""
+    """A local master that retries a task whose worker died, as clusters do."""
     cores = _LOCAL_CORES.fullmatch(master)
     return master if cores is None else f"local[{cores[1]},{_TRIES}]"

@@ -1,4 +1,4 @@
-"""How a process far away opens the store: all that it needs, but no secret.
+"""How another process opens the store: everything but secrets.
 
 Secrets come from the environment of that process, or from the identity of its machine.
 """
@@ -26,17 +26,19 @@ class StoreSpec(msgspec.Struct, frozen=True, kw_only=True):
     fsync: bool = True
 
     def open(self, runtime: Runtime) -> Store:
-        """The store, as the compactor sees it; that it keeps its promises was proven by who sent this."""
+        """The store with the compactor's role; the sender has already checked that it is conformant."""
         address = Address(self.scheme, self.place, self.prefix, self.options)
         backend = open_backend(address, runtime, fsync=self.fsync)
         scope = Scope(tenant=self.tenant, workspace=self.workspace)
         return Store(backend, runtime, scope=scope, role=Role.COMPACTOR)
 
 
-def spec_of(address: Address, scope: Scope, *, fsync: bool = True) -> StoreSpec:
-    """How others open this store; `Unsupported` for one that no other process can see."""
+def make_store_spec(address: Address, scope: Scope, *, fsync: bool = True) -> StoreSpec:
+    """The spec of a store; `Unsupported` for one that other processes cannot open."""
     if address.scheme == "memory":
-        raise Unsupported("a store in memory is seen by one process alone: Spark needs another one")
+        raise Unsupported(
+            "other processes cannot open a store in memory: use another store for Spark"
+        )
     return StoreSpec(
         scheme=address.scheme,
         place=address.place,

@@ -1,0 +1,246 @@
+"""Checks of state files: their bytes, and their content against what the manifest says of them.
+
+The hash shows that a file has the bytes that were published. The content check shows that they are right:
+a Parquet file of its table, sorted, one row per key, in the buckets and bounds by which readers skip files.
+It does not use the code that wrote those claims. Each file is checked once, even if many manifests name it.
+"""
+
+import io
+from collections.abc import Iterable
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from arco.catalog.manifest import BaseIndex, Commit, FileRef, Manifest, Ref, read_index
+from arco.compactor.domains import folder_of, tables_of
+from arco.compactor.progress import ProgressCounter
+from arco.compactor.verification_report import (
+    Discrepancy,
+    ProblemKind,
+    VerificationCounts,
+    to_discrepancy,
+)
+from arco.core.errors import Corrupt
+from arco.core.hashing import sha256_hex
+from arco.fold.table import StateTable
+from arco.fold.tier1 import COMMIT, DOMAIN
+from arco.storage.store import Store
+
+_AT_ONCE = 16
+
+_NO_INDEX = BaseIndex(tables={})
+
+
+class StateFileCheck:
+    """Checks the files of one manifest after the other, newest first."""
+
+    def __init__(
+        self,
+        store: Store,
+        domain: str,
+        checked: VerificationCounts,
+        sound: set[FileRef],
+        progress: ProgressCounter,
+    ) -> None:
+        self._store = store
+        self._domain = domain
+        self._checked = checked
+        self._sound = sound
+        self._progress = progress
+        self._seen: dict[str, FileRef | Ref] = {}  # by path, as the manifest describes it
+        self._index: tuple[Ref | None, BaseIndex] = (None, _NO_INDEX)
+        self._tails: dict[
+            tuple[str, int], pa.Table
+        ] = {}  # by table and commit, until `published` takes them
+
+    async def check(self, manifest: Manifest, record: Commit) -> None:
+        """`Discrepancy` if a file that a manifest names is wrong."""
+        number = record.number
+        index = await self._read_index(manifest.base.index, number)
+        files = list(_files(manifest, index))
+        self._progress.expect(sum(ref.path not in self._seen for _, ref, _ in files))
+        for at in range(0, len(files), _AT_ONCE):
+            await self._store.runtime.tasks.gather(
+                *(
+                    self._check_file(name, ref, number, in_tail=in_tail)
+                    for name, ref, in_tail in files[at : at + _AT_ONCE]
+                )
+            )
+        named = {(ref.path, ref.sha256) for _, ref, _ in files}
+        named |= {(ref.path, ref.sha256) for ref in (manifest.base.index,) if ref}
+        for added in record.added:
+            if (added.path, added.sha256) not in named:
+                fault = f"lists {added.path} as added, and its manifest does not name it"
+                raise Discrepancy(ProblemKind.COMMIT, manifest.commit.path, fault, number=number)
+
+    def published(self, manifest: Manifest, number: int) -> dict[str, pa.Table] | None:
+        """The rows that a commit added, by table; None if some were not read."""
+        names = [name for name, files in manifest.tail.items() if files[-1].newest == number]
+        tails = {name: self._tails.pop((name, number), None) for name in names}
+        rows = {name: tail for name, tail in tails.items() if tail is not None}
+        return rows if len(rows) == len(names) else None
+
+    async def _read_index(self, ref: Ref | None, number: int) -> BaseIndex:
+        if ref is None:
+            return _NO_INDEX
+        if self._index[0] == ref:
+            return self._index[1]
+        try:
+            index = await read_index(self._store, ref)
+        except Corrupt as problem:
+            raise to_discrepancy(ProblemKind.INDEX, ref.path, problem, number) from problem
+        for name, buckets in index.tables.items():
+            for bucket, file in buckets.items():
+                if tuple(map(str, file.buckets)) != (bucket,):
+                    fault = f"has {file.path} in bucket {bucket} of {name}"
+                    raise Discrepancy(ProblemKind.INDEX, ref.path, fault, number=number)
+        self._index = (ref, index)
+        if self._is_new(ref, number):
+            self._checked.files += 1
+        return index
+
+    async def _check_file(self, name: str, ref: FileRef, number: int, *, in_tail: bool) -> None:
+        if not self._is_new(ref, number):
+            return
+        table = tables_of(self._domain).get(name)
+        if table is None or not ref.path.startswith(folder_of(self._domain, name, ref.visibility)):
+            raise _file_discrepancy(ref, f"is not in the folder of a known table {name}", number)
+        raw = await self._read(ref, number)
+        if ref not in self._sound:
+            rows = await self._store.runtime.tasks.in_thread(
+                lambda: check_content(table, ref, raw, in_tail=in_tail)
+            )
+            if isinstance(rows, str):
+                raise _file_discrepancy(ref, rows, number)
+            self._sound.add(ref)
+            if in_tail and self._domain == DOMAIN:
+                self._tails[name, ref.newest] = rows
+        self._checked.files += 1
+        self._checked.rows += ref.rows
+        self._checked.bytes += ref.bytes
+        self._progress.step()
+
+    async def _read(self, ref: FileRef, number: int) -> bytes:
+        raw = await self._store.find(ref.path, size_bytes=ref.bytes)
+        if raw is None:
+            raise _file_discrepancy(ref, "is missing, and a manifest names it", number)
+        if len(raw) != ref.bytes:
+            raise _file_discrepancy(ref, f"has {len(raw)} bytes, not {ref.bytes}", number)
+        if sha256_hex(raw) != ref.sha256:
+            raise _file_discrepancy(ref, "does not have the bytes that its manifest names", number)
+        return raw
+
+    def _is_new(self, ref: FileRef | Ref, number: int) -> bool:
+        """Whether an object was not checked before; `Discrepancy` if two manifests disagree about it."""
+        earlier = self._seen.get(ref.path)
+        if earlier is not None and earlier != ref:
+            fault = "is named by two manifests that differ about it"
+            raise Discrepancy(ProblemKind.FILE, ref.path, fault, number=number)
+        self._seen[ref.path] = ref
+        return earlier is None
+
+
+def _files(manifest: Manifest, index: BaseIndex) -> Iterable[tuple[str, FileRef, bool]]:
+    """Every file of a state, with its table and whether it belongs to the tail."""
+    for name, tail in manifest.tail.items():
+        yield from ((name, ref, True) for ref in tail)
+    for name, ref in manifest.base.whole.items():
+        yield name, ref, False
+    for name, buckets in index.tables.items():
+        yield from ((name, ref, False) for ref in buckets.values())
+
+
+def _file_discrepancy(ref: FileRef, fault: str, number: int) -> Discrepancy:
+    return Discrepancy(ProblemKind.FILE, ref.path, fault, number=number)
+
+
+DROPPED = "dropped_at"
+
+
+def check_content(table: StateTable, ref: FileRef, raw: bytes, *, in_tail: bool) -> pa.Table | str:
+    """The rows of a file, or what is wrong with it."""
+    try:
+        rows = pq.read_table(io.BytesIO(raw), use_threads=False)
+    except (pa.ArrowException, OSError, ValueError):
+        return "is not a Parquet file"
+    fault = _fault_in_schema(table, rows.schema)
+    if fault is None and rows.num_rows == 0:
+        fault = "has no rows"
+    if fault is None:
+        fault = _fault_in_rows(table, rows) or _fault_in_claims(table, ref, rows)
+    if fault is None and in_tail and COMMIT in table.schema.names:
+        fault = _fault_in_tail(rows)
+    return rows if fault is None else fault
+
+
+def _fault_in_schema(table: StateTable, schema: pa.Schema) -> str | None:
+    needed = {*table.key, *table.sort, *_stamps(table)}
+    missing = sorted(needed - set(schema.names))
+    if missing:
+        return f"has no column {missing[0]}"
+    for field in schema:
+        if field.name not in table.schema.names:
+            return f"has a column {field.name}, which {table.name} does not"
+        wanted = table.schema.field(field.name).type
+        if field.type != wanted:
+            return f"has {field.name} as {field.type}, not as {wanted}"
+    return None
+
+
+def _fault_in_rows(table: StateTable, rows: pa.Table) -> str | None:
+    for name in (*table.key, *_stamps(table)):
+        if rows.column(name).null_count:
+            return f"has a row without {name}"
+    if rows.group_by(list(table.key)).aggregate([]).num_rows != rows.num_rows:
+        return "has two rows with one key"
+    order = [(name, "ascending", "at_start") for name in (*table.sort, *table.key)]
+    if pc.sort_indices(rows, sort_keys=order).to_pylist() != list(range(rows.num_rows)):
+        return "is not sorted"
+    return None
+
+
+def _fault_in_claims(table: StateTable, ref: FileRef, rows: pa.Table) -> str | None:
+    claims: Iterable[tuple[str, object, object]] = (
+        ("rows", ref.rows, rows.num_rows),
+        ("low", ref.low, _bound(table, rows, 0)),
+        ("high", ref.high, _bound(table, rows, rows.num_rows - 1)),
+        ("buckets", ref.buckets, tuple(sorted(set(table.buckets_of(rows))))),
+        ("newest", ref.newest, _newest(rows)),
+        ("dropped_from", ref.dropped_from, _dropped_from(rows)),
+    )
+    for name, claimed, actual in claims:
+        if claimed != actual:
+            return f"has {name} {actual!r}, and its manifest says {claimed!r}"
+    return None
+
+
+def _stamps(table: StateTable) -> tuple[str, ...]:
+    """The columns that the compactor adds to every row: none in event domains."""
+    return tuple(name for name in (COMMIT,) if name in table.schema.names)
+
+
+def _newest(rows: pa.Table) -> int:
+    if COMMIT not in rows.column_names:
+        return -1
+    newest: int = pc.max(rows.column(COMMIT)).as_py()
+    return newest
+
+
+def _fault_in_tail(rows: pa.Table) -> str | None:
+    if pc.count_distinct(rows.column(COMMIT)).as_py() != 1:
+        return "is of one commit, and has rows of several"
+    return None
+
+
+def _bound(table: StateTable, rows: pa.Table, at: int) -> tuple[str, ...]:
+    values = (rows.column(name)[at].as_py() for name in table.sort)
+    return tuple("" if value is None else str(value) for value in values)
+
+
+def _dropped_from(rows: pa.Table) -> datetime | None:
+    if DROPPED not in rows.column_names:
+        return None
+    first: datetime | None = pc.min(rows.column(DROPPED)).as_py()
+    return first

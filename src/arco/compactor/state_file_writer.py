@@ -1,0 +1,98 @@
+"""Writing state files: folded rows as Parquet, and the reference by which a manifest names the file."""
+
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from arco.catalog.manifest import FileRef
+from arco.compactor.domains import VISIBILITY, file_path
+from arco.compactor.engine import FoldJob, MergeJob, NewStateFile
+from arco.core.errors import Conflict, Unavailable, Unknown
+from arco.core.hashing import sha256_hex
+from arco.fold.table import ColumnType, StateTable
+from arco.fold.tier1 import COMMIT
+from arco.storage.store import Store
+
+_ROW_GROUP = 32_768
+# Every commit writes files of a few rows. There a dictionary and statistics cost more than they save, and
+# zstd takes longer to set up for each column than to compress it.
+_FEW_ROWS = 64
+
+
+def encode_state_file(table: StateTable, rows: pa.Table, path: str) -> tuple[FileRef, bytes]:
+    """The bytes of a state file with these folded and sorted rows, and its reference."""
+    many = rows.num_rows > _FEW_ROWS
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        rows,
+        sink,
+        compression="zstd" if many else "lz4",
+        row_group_size=_ROW_GROUP,
+        store_schema=False,
+        use_dictionary=_repeated(table) if many else False,
+        write_statistics=_compared(table) if many else False,
+    )
+    raw: bytes = sink.getvalue().to_pybytes()
+    ref = FileRef(
+        path=path,
+        rows=rows.num_rows,
+        bytes=len(raw),
+        sha256=sha256_hex(raw),
+        low=_place(table, rows, 0),
+        high=_place(table, rows, rows.num_rows - 1),
+        buckets=table.buckets_in(rows),
+        newest=pc.max(rows.column(COMMIT)).as_py() if COMMIT in rows.column_names else -1,
+        dropped_from=_dropped_from(rows),
+        visibility=VISIBILITY,
+    )
+    return ref, raw
+
+
+def _repeated(table: StateTable) -> list[str]:
+    """Columns worth a dictionary: texts that repeat, which those of the key do not."""
+    return [
+        each.name
+        for each in table.columns
+        if each.kind is ColumnType.STRING and each.name not in table.key
+    ]
+
+
+def _compared(table: StateTable) -> list[str]:
+    """Columns that queries filter by; the binary ones only order versions in the fold."""
+    return [each.name for each in table.columns if each.kind is not ColumnType.BYTES]
+
+
+def _place(table: StateTable, rows: pa.Table, at: int) -> tuple[str, ...]:
+    values = (rows.column(name)[at].as_py() for name in table.sort)
+    return tuple("" if value is None else str(value) for value in values)
+
+
+def _dropped_from(rows: pa.Table) -> datetime | None:
+    if "dropped_at" not in rows.column_names:
+        return None
+    dropped = rows.column("dropped_at")
+    if dropped.null_count == rows.num_rows:
+        return None
+    first: datetime = pc.min(dropped).as_py()
+    return first
+
+
+_RANDOM_DIGITS = 9
+
+
+async def create_state_file(
+    store: Store, job: FoldJob | MergeJob, table: StateTable, shard: int, rows: pa.Table
+) -> NewStateFile:
+    """Create a state file. Its name has its bucket or shard and a random number, unique to this try."""
+    random_number = int.from_bytes(store.runtime.rng.randbytes(8), "big") % 10**_RANDOM_DIGITS
+    name = f"{shard:03d}{random_number:0{_RANDOM_DIGITS}d}-{job.attempt}"
+    path = file_path(job.domain, table, name)
+    ref, raw = await store.runtime.tasks.in_thread(lambda: encode_state_file(table, rows, path))
+    try:
+        await store.create(path, raw)
+    except (Unknown, Conflict) as problem:
+        # No manifest names it, so nothing was committed.
+        raise Unavailable(f"{path} could not be stored; retry") from problem
+    return NewStateFile(table.name, ref)

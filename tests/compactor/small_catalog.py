@@ -1,0 +1,79 @@
+"""A small catalog with commits, drops, a merge and an orphan mark, to verify."""
+
+import re
+
+from arco.catalog.ddl import AddColumns, DropTable
+from arco.compactor.kept_manifests import orphan_mark_at
+from arco.compactor.verification import Anchor, verify
+from arco.compactor.verification_report import VerificationReport
+from arco.core.hashing import sha256_hex
+from arco.fold.tier1 import DOMAIN
+from arco.storage.entry import checksummed
+from arco.storage.roles import Role
+from tests.catalog.workshop import SCOPE, Workshop, open_workshop, spec, started, t
+from tests.compactor.dict_backend import DictBackend
+
+LAST = 12  # the number of its head
+HEAD = f"manifests/{DOMAIN}/head.json"
+
+
+_built: dict[str, bytes] = {}  # built once, as its stop takes a second
+
+
+async def small_catalog() -> tuple[Workshop, dict[str, bytes]]:
+    """A catalog that was closed properly, and its objects, open to changes."""
+    objects = DictBackend()
+    objects.stored.update(_built or await _build())
+    return open_workshop(objects), objects.stored
+
+
+async def _build() -> dict[str, bytes]:
+    objects = DictBackend()
+    workshop = await started(open_workshop(objects))
+    await workshop.table("a", "x int")
+    await workshop.table("b", "x int", "y string")
+    await workshop.do(DropTable(target=t("a")))
+    await workshop.compactor.merge()
+    await workshop.schema("u")
+    await workshop.do(AddColumns(target=t("b"), columns=(spec("z date"),)))
+    await workshop.compactor.merge()
+    await workshop.compactor.mark_orphans(orphan_mark_at(workshop.clock.now_ms()))
+    await workshop.table("c", "x int")
+    await workshop.table("d", "x int")
+    await workshop.do(DropTable(target=t("c")))
+    await workshop.close()
+    _built.update(objects.stored)
+    return _built
+
+
+def full(path: str) -> str:
+    return SCOPE.prefix + path
+
+
+def manifest_path(number: int) -> str:
+    return f"manifests/{DOMAIN}/{number:020d}.json"
+
+
+async def check(
+    workshop: Workshop,
+    *,
+    everything: bool = True,
+    role: Role = Role.JANITOR,
+    expect: Anchor | None = None,
+) -> VerificationReport:
+    return await verify(workshop.store(role), DOMAIN, everything=everything, expect=expect)
+
+
+def paths(stored: dict[str, bytes], pattern: str) -> list[str]:
+    """The paths in the workspace that a pattern matches, in order."""
+    below = (key.removeprefix(SCOPE.prefix) for key in sorted(stored))
+    return [path for path in below if re.fullmatch(pattern, path)]
+
+
+def resealed(raw: bytes) -> bytes:
+    """A link that somebody has changed and given a checksum that fits again."""
+    return checksummed(raw[: raw.rindex(b',"checksum":"')] + b"}")
+
+
+def anchor(stored: dict[str, bytes], number: int) -> Anchor:
+    return number, sha256_hex(stored[full(manifest_path(number))])

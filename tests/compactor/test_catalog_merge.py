@@ -1,0 +1,380 @@
+"""Merges change no rows but expired ones; a rebuild from the events gives the same rows."""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from arco.catalog.ddl import (
+    AddColumns,
+    CatalogName,
+    CreateCatalog,
+    CreateSchema,
+    Ddl,
+    DropCatalog,
+    DropColumn,
+    DropSchema,
+    DropTable,
+    SchemaName,
+    Undrop,
+    UpdateColumn,
+    UpdateSchema,
+    UpdateTable,
+)
+from arco.catalog.decision import DEFAULT_RETENTION
+from arco.catalog.event import read_event
+from arco.catalog.manifest import read_commit
+from arco.catalog.model import SchemaRow, to_columns
+from arco.compactor.catalog_compactor import CatalogCompactor
+from arco.compactor.catalog_merge import LONGEST_TAIL
+from arco.core.errors import AlreadyExists, Conflict, NotFound
+from arco.core.ids import new_ulid
+from arco.fold.fold import fold
+from arco.fold.tier1 import COMMIT, POSITION, TIER1
+from arco.ledger.segment import decode_event, decode_segment
+from arco.storage.roles import Role
+from tests.catalog.workshop import (
+    S,
+    Workshop,
+    after,
+    all_rows,
+    names_in,
+    new_table,
+    open_workshop,
+    spec,
+    started,
+    t,
+    without_marks,
+)
+from tests.storage.interposed import Interposed
+
+Rows = dict[str, list[dict[str, object]]]
+
+LONG_AGO = DEFAULT_RETENTION + timedelta(days=2)
+
+
+async def rows_of(workshop: Workshop) -> Rows:
+    """All rows as a stranger reads them."""
+    return await all_rows(workshop.store(Role.READER), await workshop.cold().head())
+
+
+async def rebuilt(workshop: Workshop) -> Rows:
+    """The rows from the events that commits name, in the order in which they were committed."""
+    store = workshop.store(Role.API)
+    stamped: dict[str, list[dict[str, object]]] = {name: [] for name in TIER1}
+    for manifest in await workshop.manifests():
+        commit = await read_commit(store, manifest.commit)
+        counts = dict.fromkeys(TIER1, 0)
+        for deed in commit.deeds:
+            stream, seq = deed.event_path.removesuffix(".jsonl").split("/")[-2:]
+            segment = decode_segment(await store.get(deed.event_path), stream, int(seq))
+            event = decode_event(segment.lines[deed.line - 1])
+            assert event.event_id == deed.event_id
+            for name, rows in read_event(event)[1].items():
+                for row in rows:
+                    order = {COMMIT: commit.number, POSITION: counts[name]}
+                    stamped[name].append(to_columns(row) | order)
+                    counts[name] += 1
+    return {
+        name: fold(table, pa.Table.from_pylist(stamped[name], schema=table.schema)).to_pylist(
+            maps_as_pydicts="strict"
+        )
+        for name, table in TIER1.items()
+    }
+
+
+def anything(rng: random.Random) -> Ddl:
+    """Some request; half of them are refused."""
+    schema = rng.choice([("s",), ("s2",), ("s", "in")])
+    other = rng.choice([("s",), ("s2",), ("s", "in")])
+    target = t(rng.choice("abc"), *schema)
+    requests: list[Callable[[], Ddl]] = [
+        lambda: new_table(target.table, "x int", "y int", schema=SchemaName("default", schema)),
+        lambda: new_table(target.table, "x int", schema=SchemaName("default", schema)),
+        lambda: UpdateTable(target=target, name=rng.choice("abc"), tags=("n",)),
+        lambda: UpdateTable(target=target, schema=other),
+        lambda: DropTable(target=target),
+        lambda: AddColumns(target=target, columns=(spec(f"{rng.choice('xyz')} int"),)),
+        lambda: DropColumn(target=target, column=rng.choice("xyz")),
+        lambda: UpdateColumn(target=target, column="x", position=0, comment="c"),
+        lambda: CreateSchema(catalog="default", parent=schema[:-1], name=schema[-1]),
+        lambda: UpdateSchema(target=SchemaName("default", ("s2",)), comment=str(rng.random())),
+        lambda: DropSchema(target=SchemaName("default", ("s", "in")), force=True),
+    ]
+    return rng.choice(requests)()
+
+
+async def attempt(workshop: Workshop, request: Ddl) -> bool:
+    try:
+        await workshop.do(request)
+    except (AlreadyExists, NotFound, Conflict):
+        return False
+    except Exception as refused:
+        assert type(refused).__name__ in ("Invalid", "NotEmpty"), refused
+        return False
+    return True
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_a_merge_changes_no_row_and_a_rebuild_gives_the_same(seed: int) -> None:
+    rng = random.Random(seed)
+    workshop = await started()
+    await workshop.schema("s2")
+    await workshop.schema("s", "in")
+    done = 0
+    while done < 40:
+        done += await attempt(workshop, anything(rng))
+        if rng.random() < 0.1:
+            before = await rows_of(workshop)
+            if await workshop.compactor.merge() is not None:
+                assert await rows_of(workshop) == without_marks(before)
+    await workshop.compactor.close()
+    found = without_marks(await rows_of(workshop))
+    assert found == without_marks(await rebuilt(workshop))
+    assert len(found["tables"]) > 3
+    await workshop.close()
+
+
+async def test_a_long_tail_is_merged_beside_the_commits() -> None:
+    workshop = await started()
+    for n in range(LONGEST_TAIL + 4):
+        await workshop.table(f"t{n:02d}")
+    await workshop.compactor.close()
+    head = (await workshop.manifests())[-1]
+    assert max(map(len, head.tail.values())) < LONGEST_TAIL
+    assert head.base.index is not None
+    assert len(await names_in(await workshop.cold().head())) == LONGEST_TAIL + 4
+    assert workshop.compactor.merge_problem is None
+    await workshop.close()
+
+
+class Pausing:
+    """A compactor whose merge stops, before it publishes, until something else has happened."""
+
+    def __init__(
+        self, workshop: Workshop, meanwhile: Callable[[], Coroutine[Any, Any, object]]
+    ) -> None:
+        self.backend = Interposed(workshop.backend, before=self._before)
+        self.compactor = CatalogCompactor(workshop.store(Role.COMPACTOR, self.backend))
+        self._meanwhile = meanwhile
+        self._done = False
+
+    async def _before(self, verb: str, key: str) -> None:
+        if verb == "create" and "/manifests/" in key and not self._done:
+            self._done = True
+            await self._meanwhile()
+
+
+async def test_a_merge_is_published_over_commits_that_were_made_meanwhile() -> None:
+    workshop = await started()
+    await workshop.schema("s2")
+    for name in "abc":
+        await workshop.table(name, "x int")
+
+    async def meanwhile() -> None:
+        await workshop.do(DropTable(target=t("a")), UpdateTable(target=t("b"), schema=("s2",)))
+        await workshop.table("d", "x int")
+
+    pausing = Pausing(workshop, meanwhile)
+    merged = await pausing.compactor.merge()
+    assert merged is not None
+    manifest = (await workshop.manifests())[merged.manifest_version]
+    assert {len(files) for files in manifest.tail.values()} <= {1, 2, 3}
+    assert manifest.rows_changed_at == merged.manifest_version - 1
+    snapshot = await workshop.cold().head()
+    assert (await names_in(snapshot), await names_in(snapshot, "s2")) == (["c", "d"], ["b"])
+    assert await rows_of(workshop) == await rebuilt(workshop)
+    await workshop.close()
+    await pausing.compactor.close()
+
+
+async def test_of_two_merges_at_once_one_is_published() -> None:
+    workshop = await started()
+    await workshop.table("a", "x int")
+    results: list[object] = []
+
+    async def meanwhile() -> None:
+        results.append(await workshop.compactor.merge())
+
+    pausing = Pausing(workshop, meanwhile)
+    assert await pausing.compactor.merge() is None
+    assert results[0] is not None
+    assert await rows_of(workshop) == await rebuilt(workshop)
+    await workshop.close()
+    await pausing.compactor.close()
+
+
+async def test_a_merge_whose_files_may_have_been_collected_starts_again() -> None:
+    workshop = await started()
+    await workshop.table("a", "x int")
+
+    async def meanwhile() -> None:
+        workshop.clock.set_forward(timedelta(hours=1))
+        mark = new_ulid(workshop.runtime)
+        workshop.clock.set_forward(timedelta(seconds=1))
+        await workshop.compactor.mark_orphans(mark)
+
+    pausing = Pausing(workshop, meanwhile)
+    assert await pausing.compactor.merge() is None
+    assert (await workshop.manifests())[-1].base.index is None
+    assert await pausing.compactor.merge() is not None
+    assert await names_in(await workshop.cold().head()) == ["a"]
+    await workshop.close()
+    await pausing.compactor.close()
+
+
+async def test_commits_and_merges_never_starve_each_other() -> None:
+    workshop = await started()
+
+    async def ddl() -> None:
+        for n in range(12):
+            await workshop.table(f"t{n:02d}", "x int")
+
+    async def merges() -> int:
+        return sum([await workshop.compactor.merge() is not None for _ in range(8)])
+
+    _, merged = await asyncio.gather(ddl(), merges())
+    assert merged >= 2
+    assert len(await names_in(await workshop.cold().head())) == 12
+    assert await rows_of(workshop) == await rebuilt(workshop)
+    await workshop.close()
+
+
+# Forgetting
+
+
+async def ids_in(workshop: Workshop) -> dict[str, set[object]]:
+    """The ids of the rows of each table."""
+    keys = {"catalogs": "catalog_id", "schemas": "schema_id", "tables": "table_id"}
+    keys |= {"columns": "table_id", "schema_versions": "table_id", "objects": "id"}
+    rows = await rows_of(workshop)
+    return {name: {row[key] for row in rows[name]} for name, key in keys.items()}
+
+
+@pytest.mark.parametrize("merged_before", [True, False])
+async def test_a_table_dropped_long_ago_is_forgotten_with_all_that_is_its_own(
+    *, merged_before: bool
+) -> None:
+    workshop = await started()
+    gone = await workshop.table("gone", "x int", "y int")
+    kept = await workshop.table("kept", "x int", "y int")
+    await workshop.do(DropTable(target=t("gone")), DropColumn(target=t("kept"), column="y"))
+    if merged_before:
+        await workshop.compactor.merge()
+    workshop.clock.set_forward(LONG_AGO)
+    late = await workshop.table("late")
+    await workshop.do(DropTable(target=t("late")))
+    merged = await workshop.compactor.merge()
+    assert merged is not None
+    assert (await workshop.manifests())[-1].rows_changed_at == merged.manifest_version
+    ids = await ids_in(workshop)
+    for name in ("tables", "columns", "schema_versions", "objects"):
+        assert gone.table_id not in ids[name], name
+        assert kept.table_id in ids[name], name
+    assert late.table_id in ids["tables"], "it was dropped only now"
+    assert [row["name"] for row in (await rows_of(workshop))["columns"]] == ["x"]
+    await workshop.do(Undrop(id=late.table_id))
+    with pytest.raises(NotFound):
+        await workshop.do(Undrop(id=gone.table_id))
+    await workshop.close()
+
+
+@pytest.mark.parametrize("merged_before", [True, False])
+async def test_a_schema_dropped_long_ago_takes_all_below_it_along(*, merged_before: bool) -> None:
+    workshop = await started()
+    await workshop.schema("s", "a")
+    await workshop.schema("s", "a", "b")
+    deep = SchemaName("default", ("s", "a", "b"))
+    table = await workshop.table("deep", "x int", schema=deep)
+    moved = await workshop.table("moved", "x int", schema=deep)
+    await workshop.do(UpdateTable(target=t("moved", "s", "a", "b"), schema=("s",)))
+    dropped = await workshop.do(DropSchema(target=SchemaName("default", ("s", "a")), force=True))
+    if merged_before:
+        await workshop.compactor.merge()
+    workshop.clock.set_forward(LONG_AGO)
+    assert await workshop.compactor.merge() is not None
+    ids = await ids_in(workshop)
+    assert isinstance(dropped.object.row, SchemaRow)
+    snapshot = await workshop.cold().head()
+    s = await snapshot.schema(S)
+    assert ids["schemas"] == {s.row.schema_id}
+    for name in ("tables", "columns", "schema_versions"):
+        assert ids[name] == {moved.table_id}, name
+    assert ids["objects"] == {s.row.schema_id, s.row.catalog_id, moved.table_id}
+    assert table.table_id not in ids["objects"]
+    assert await names_in(snapshot) == ["moved"]
+    assert await workshop.compactor.merge() is None, "there is nothing left to forget"
+    await workshop.close()
+
+
+async def test_a_catalog_dropped_long_ago_takes_all_in_it_along() -> None:
+    workshop = await started()
+    await workshop.do(CreateCatalog(name="other"))
+    await workshop.schema("o", catalog="other")
+    await workshop.table("a", "x int", schema=SchemaName("other", ("o",)))
+    kept = await workshop.table("kept", "x int")
+    await workshop.do(DropCatalog(target=CatalogName("other"), force=True))
+    workshop.clock.set_forward(LONG_AGO)
+    assert await workshop.compactor.merge() is not None
+    ids = await ids_in(workshop)
+    assert {name: len(found) for name, found in ids.items()} == {
+        **dict.fromkeys(("catalogs", "schemas", "tables", "columns", "schema_versions"), 1),
+        "objects": 3,
+    }
+    assert ids["tables"] == {kept.table_id}
+    await workshop.close()
+
+
+async def test_what_came_back_in_time_is_not_forgotten() -> None:
+    workshop = await started()
+    row = await workshop.table("a", "x int")
+    await workshop.do(DropTable(target=t("a")))
+    await workshop.compactor.merge()
+    workshop.clock.set_forward(DEFAULT_RETENTION - timedelta(hours=1))
+    await workshop.do(Undrop(id=row.table_id))
+    workshop.clock.set_forward(LONG_AGO)
+    merged = await workshop.compactor.merge()
+    assert merged is not None
+    assert (await workshop.manifests())[-1].rows_changed_at < merged.manifest_version
+    assert await names_in(await workshop.cold().head()) == ["a"]
+    assert [row["name"] for row in (await rows_of(workshop))["columns"]] == ["x"]
+    await workshop.close()
+
+
+async def test_the_mark_of_a_moved_table_goes_and_nobody_notices() -> None:
+    workshop = await started()
+    await workshop.schema("s2")
+    row = await workshop.table("a", "x int")
+    await workshop.compactor.merge()
+    await workshop.do(UpdateTable(target=t("a"), schema=("s2",)))
+    assert any(row["_moved"] for row in (await rows_of(workshop))["tables"])
+    merged = await workshop.compactor.merge()
+    assert merged is not None
+    assert [row["_moved"] for row in (await rows_of(workshop))["tables"]] == [False]
+    # No reader could see the mark, so no decision that is on its way has to be made again.
+    assert (await workshop.manifests())[-1].rows_changed_at < merged.manifest_version
+    snapshot = await workshop.cold().head()
+    assert (await names_in(snapshot), await names_in(snapshot, "s2")) == ([], ["a"])
+    assert (await snapshot.find(row.table_id)).row.name == "a"
+    await workshop.close()
+
+
+async def test_a_decision_that_rested_on_what_was_forgotten_is_made_again() -> None:
+    workshop = await started(open_workshop())
+    row = await workshop.table("a", "x int")
+    await workshop.do(DropTable(target=t("a")))
+
+    async def forget() -> None:
+        # A clock that is days behind decides to bring back what is being forgotten.
+        workshop.clock.set_forward(LONG_AGO)
+        await workshop.compactor.merge()
+
+    workshop.post.next(after(forget))
+    with pytest.raises(NotFound):
+        await workshop.do(Undrop(id=row.table_id))
+    assert await names_in(await workshop.cold().head()) == []
+    await workshop.close()

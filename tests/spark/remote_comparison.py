@@ -1,0 +1,60 @@
+"""A program that folds and merges a history on a Spark that is elsewhere, and compares the rows.
+
+It is a process of its own, as a process has one session of Spark. It ends with the figures as JSON.
+"""
+
+import argparse
+import asyncio
+import json
+
+from arco.compactor.engine import CompactionEngine
+from arco.compactor.spark.engine import JobSizes, SparkEngine
+from arco.compactor.spark.session import open_session
+from arco.compactor.spark.store_spec import make_store_spec
+from arco.core.runtime import Runtime, system_runtime
+from arco.core.scope import Scope
+from arco.storage.address import parse_address
+from arco.storage.roles import Role
+from tests.compactor.engine_contract import DOMAIN, EngineSetup
+from tests.compactor.histories import expected, merge_parts
+from tests.compactor.in_process_engine import InProcessEngine
+from tests.stores import open_bench
+
+SIZES = JobSizes(small=1_000, task=200_000, shard=500_000)
+
+
+async def compare(
+    engine: CompactionEngine, url: str, runtime: Runtime, lines: int
+) -> dict[str, int]:
+    stores = open_bench(url, runtime)
+    store = stores.store(Role.COMPACTOR)
+    there = EngineSetup(stores.store(Role.API), store, engine)
+    here = EngineSetup(stores.store(Role.API), store, InProcessEngine(store))
+    segments = await there.segments(1, lines=lines, each=20)
+    print("begun", flush=True)
+    files = await there.fold(segments)
+    reported = expected(DOMAIN, segments)
+    assert await there.rows(*files) == reported
+    assert await here.rows(*await here.fold(segments)) == reported
+    base = (await there.merge(merge_parts(files, into_base=True))).files
+    assert await there.rows(*base) == reported
+    return {"rows": sum(map(len, reported.values())), "files": len(files), "base": len(base)}
+
+
+def main() -> None:
+    flags = argparse.ArgumentParser()
+    flags.add_argument("--master", default="local[2]")
+    flags.add_argument("--remote")
+    flags.add_argument("--url", required=True)
+    flags.add_argument("--lines", type=int, default=3_000)
+    asked = flags.parse_args()
+    runtime = system_runtime()
+    session = open_session(asked.master, asked.remote)
+    spec = make_store_spec(parse_address(asked.url), Scope(), fsync=False)
+    engine = SparkEngine(session, spec, runtime, SIZES)
+    print(json.dumps(asyncio.run(compare(engine, asked.url, runtime, asked.lines))), flush=True)
+    session.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,19 @@
+"""The one Spark of a process of tests."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def shared_session() -> "SparkSession":
+    """The Spark that runs in this process; begun anew if a test before has taken its JVM along."""
+    from pyspark.sql import SparkSession
+
+    from arco.compactor.spark.session import open_session
+    from arco.flow.spark.engine import is_alive, reset_gateway
+
+    there = SparkSession._instantiatedSession
+    if there is not None and not is_alive(there):
+        reset_gateway()
+    return open_session("local[2]")
