@@ -14,9 +14,9 @@ from arco.compactor.compactor import Compactor
 from arco.core.ids import new_object_id
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
-from arco.iceberg.desk import Caller
+from arco.iceberg.context import Caller
 from arco.iceberg.files import TableFiles
-from arco.iceberg.loaded import Form, Loaded
+from arco.iceberg.loaded_metadata import Form, Loaded
 from arco.iceberg.location import Locations
 from arco.iceberg.service import Iceberg, open_iceberg
 from arco.iceberg.wire import CommitTableRequest, CreateNamespaceRequest, CreateTableRequest

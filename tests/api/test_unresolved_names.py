@@ -13,8 +13,8 @@ import pytest
 
 from arco.core.runtime import system_runtime
 from arco.core.scope import Scope
-from arco.iceberg.doubt import Doubts
 from arco.iceberg.pointer import Pointers, pointer_of
+from arco.iceberg.unresolved_names import Doubts
 from arco.storage.local import LocalBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store

@@ -6,7 +6,7 @@ from arco.catalog.publication import ATTEMPT_PROPERTY, Attempt
 from arco.core import json
 from arco.core.json import Json
 from arco.iceberg.engine.metadata import current_snapshot_id
-from arco.iceberg.loaded import Loaded
+from arco.iceberg.loaded_metadata import Loaded
 from tests.iceberg.engine.sample_metadata import point, snapshot, update
 from tests.iceberg.workshop import Api, Workshop
 

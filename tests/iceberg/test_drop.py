@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from arco.core.errors import Unavailable, Unknown
-from arco.iceberg.names import release
+from arco.iceberg.name_resolution import release
 from tests.catalog.workshop import is_down, names_in
 from tests.iceberg.workshop import (
     Workshop,

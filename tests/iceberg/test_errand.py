@@ -22,9 +22,9 @@ from arco.catalog.model import TableFormat, TableRow
 from arco.core import json
 from arco.core.errors import ArcoError, NotFound, Unavailable, Unknown
 from arco.core.ids import new_object_id
-from arco.iceberg.desk import Caller
+from arco.iceberg.context import Caller
+from arco.iceberg.format_routing import NativeRequest
 from arco.iceberg.native import plain_request
-from arco.iceberg.ruling import NativeRequest
 from arco.ledger.claim import Answer, key_path
 from tests.catalog.workshop import ANN, SCOPE, S
 from tests.iceberg.workshop import (

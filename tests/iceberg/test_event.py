@@ -4,7 +4,7 @@ from datetime import UTC
 
 from arco.core import json
 from arco.events.table import ICEBERG_COMMITTED, IcebergCommitted
-from arco.iceberg.event import committed_event
+from arco.iceberg.after_commit import committed_event
 from arco.ledger.envelope import Envelope
 from tests.iceberg.engine.sample_metadata import BORN_MS, add, point
 from tests.iceberg.publishing import attempt_at, publish

@@ -10,7 +10,7 @@ from arco.catalog.publication import ATTEMPT_PROPERTY, Attempt, Numbered
 from arco.core import json
 from arco.core.errors import AttemptFenced, NotFound, Unavailable, Unknown
 from arco.iceberg.pointer import FENCE
-from arco.iceberg.standing import GRACE_MS
+from arco.iceberg.pointer_head import GRACE_MS
 from arco.iceberg.wire import CommitTableRequest
 from arco.storage.chain import SHORTEST_RETENTION_MS, Chain
 from arco.storage.collect import DEFAULT_RETENTION_MS, collect

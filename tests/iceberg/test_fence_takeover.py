@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from arco.catalog.publication import Numbered
-from arco.iceberg.refusal import FENCED, Refused
+from arco.iceberg.errors import FENCED, Refused
 from tests.iceberg.publishing import attempt_at, current, publish
 from tests.iceberg.workshop import Line, Workshop, with_table
 

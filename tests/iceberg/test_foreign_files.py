@@ -9,12 +9,12 @@ import fastavro
 
 from arco.core import json
 from arco.core.json import Json
-from arco.iceberg.collection import TableCollection, TableJanitor
 from arco.iceberg.engine.new_table import new_table
 from arco.iceberg.files import TableFiles
+from arco.iceberg.garbage_collection import TableCollection, TableJanitor
 from arco.iceberg.location import METADATA_PATH, Locations
 from arco.iceberg.service import open_iceberg
-from arco.iceberg.transaction import Transactions
+from arco.iceberg.transaction_record import Transactions
 from arco.storage.backend import Backend, Meta
 from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.outside import Outside

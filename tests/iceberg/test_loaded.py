@@ -4,7 +4,7 @@ import gzip
 
 from arco.core import json
 from arco.iceberg.engine.metadata import Metadata, encode_metadata, refs_only
-from arco.iceberg.loaded import Form, Loaded, Shelf
+from arco.iceberg.loaded_metadata import Form, Loaded, Shelf
 from tests.iceberg.engine.sample_metadata import append, apply, point, table
 
 PLACE = "s3://bucket/t/metadata/00003-x.metadata.json"

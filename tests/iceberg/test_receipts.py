@@ -2,7 +2,7 @@
 
 from arco.core import json
 from arco.core.errors import Unavailable
-from arco.iceberg.receipt import Receipt, commit_key
+from arco.iceberg.after_commit import Receipt, commit_key
 from arco.storage.roles import Role
 from tests.iceberg.workshop import Workshop, dies, marking, on, pointer_key, refusal, with_table
 

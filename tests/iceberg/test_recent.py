@@ -2,7 +2,7 @@ import asyncio
 import gc
 import weakref
 
-from arco.iceberg.loaded import Loaded
+from arco.iceberg.loaded_metadata import Loaded
 from tests.iceberg.workshop import CATALOG, NS, Api, Workshop, marks_of, with_table
 
 

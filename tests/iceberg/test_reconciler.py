@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from arco.core.errors import InProgress, KeyExpired, Unavailable
-from arco.iceberg.aftermath import Shape
+from arco.iceberg.after_commit import Shape
 from arco.iceberg.namespaces import PropertiesUpdated
+from arco.iceberg.pointer_head import GRACE_MS
 from arco.iceberg.reconciler import Reconciled
-from arco.iceberg.standing import GRACE_MS
 from arco.iceberg.wire import UpdatePropertiesRequest
 from arco.ledger.idempotency import DEFAULT_LIFE_MS, LONGEST_REQUEST_MS
 from tests.catalog.workshop import SCOPE, is_down, names_in, new_catalog, until

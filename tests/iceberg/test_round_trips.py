@@ -2,7 +2,7 @@
 
 import pytest
 
-from arco.iceberg.refusal import Refused
+from arco.iceberg.errors import Refused
 from tests.catalog.test_cost import Far
 from tests.iceberg.workshop import Api, Workshop, begun, marks_of
 from tests.storage.interposed import Interposed

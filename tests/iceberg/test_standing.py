@@ -6,7 +6,7 @@ import pytest
 
 from arco.core.errors import Unavailable
 from arco.iceberg.pointer import Pointer
-from arco.iceberg.standing import GRACE_MS, Standing
+from arco.iceberg.pointer_head import GRACE_MS, Standing
 from tests.catalog.workshop import until
 from tests.iceberg.workshop import Workshop, begun
 

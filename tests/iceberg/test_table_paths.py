@@ -9,8 +9,8 @@ import pytest
 from arco.core import json
 from arco.core.json import Json
 from arco.iceberg.engine.new_table import new_table
+from arco.iceberg.errors import Refused
 from arco.iceberg.location import METADATA_PATH
-from arco.iceberg.refusal import Refused
 from tests.iceberg.engine.sample_metadata import ORDERS, OTHER_UUID, snapshot, update
 from tests.iceberg.engine.sample_metadata import request as create_request
 from tests.iceberg.workshop import (

@@ -7,8 +7,8 @@ import pytest
 
 from arco.core.errors import AlreadyExists, Denied, Invalid, Unavailable, Unknown
 from arco.core.json import Json
-from arco.iceberg.standing import GRACE_MS
-from arco.iceberg.transactions import MOST_TABLES
+from arco.iceberg.multi_table_commit import MOST_TABLES
+from arco.iceberg.pointer_head import GRACE_MS
 from tests.catalog.workshop import is_down, names_in, until
 from tests.iceberg.engine.sample_metadata import update
 from tests.iceberg.workshop import (

@@ -11,8 +11,7 @@ from arco.catalog.publication import ATTEMPT_PROPERTY, Attempt
 from arco.core import json
 from arco.core.errors import NotFound, Unavailable
 from arco.core.json import Json
-from arco.iceberg.partition_text import written_as
-from arco.iceberg.versions import AddedFile, IcebergVersions
+from arco.iceberg.partition_versions import AddedFile, IcebergVersions, written_as
 from tests.iceberg.engine.sample_metadata import partition, point, snapshot, spec, update
 from tests.iceberg.publishing import attempt_at
 from tests.iceberg.workshop import ELSEWHERE, Workshop, begun, id_of

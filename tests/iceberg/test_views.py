@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from arco.core.json import Json
-from arco.iceberg.loaded import Loaded
+from arco.iceberg.loaded_metadata import Loaded
 from arco.iceberg.wire import (
     CommitViewRequest,
     CreateViewRequest,

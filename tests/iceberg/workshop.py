@@ -25,15 +25,15 @@ from arco.core.json import Json
 from arco.events.table import DOMAIN as EVENTS
 from arco.events.table import IcebergCommitted
 from arco.fold.tier1 import DOMAIN
-from arco.iceberg.desk import Caller, Desk
+from arco.iceberg.context import Caller, Desk
+from arco.iceberg.drop import UndropWork
+from arco.iceberg.errors import Refused
 from arco.iceberg.files import TableFiles
-from arco.iceberg.keyed import Told, run
-from arco.iceberg.loaded import Loaded
+from arco.iceberg.idempotency import Told, run
+from arco.iceberg.loaded_metadata import Loaded
 from arco.iceberg.location import Locations
 from arco.iceberg.pointer import Pointer, pointer_of
-from arco.iceberg.refusal import Refused
 from arco.iceberg.service import Iceberg, open_iceberg
-from arco.iceberg.undrop import UndropWork
 from arco.iceberg.wire import (
     CommitTableRequest,
     CommitTransactionRequest,

@@ -26,14 +26,14 @@ from arco.core.errors import (
 from arco.core.scope import Scope
 from arco.core.tasks import Event
 from arco.fold.tier1 import DOMAIN
-from arco.iceberg.desk import Caller
+from arco.iceberg.context import Caller
+from arco.iceberg.drop import UndropWork
+from arco.iceberg.errors import Refused
 from arco.iceberg.files import TableFiles
-from arco.iceberg.keyed import run
-from arco.iceberg.loaded import Loaded
+from arco.iceberg.idempotency import run
+from arco.iceberg.loaded_metadata import Loaded
 from arco.iceberg.location import Locations
-from arco.iceberg.refusal import Refused
 from arco.iceberg.service import open_iceberg
-from arco.iceberg.undrop import UndropWork
 from arco.iceberg.wire import CommitTransactionRequest, RegisterTableRequest, RenameRequest
 from arco.ledger.idempotency import Idempotency
 from arco.ledger.writer import Writer

@@ -12,7 +12,7 @@ import msgspec
 
 from arco.core.scope import Scope
 from arco.iceberg.pointer import POINTERS, Pointer
-from arco.iceberg.transaction import TRANSACTIONS, Outcome
+from arco.iceberg.transaction_record import TRANSACTIONS, Outcome
 from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.floor import FloorBody
 from arco.storage.link import Entry, read_entry

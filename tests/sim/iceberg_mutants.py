@@ -8,14 +8,14 @@ COMMIT_MUTANTS = (
     Mutant(
         name="recovery by comparing the head alone",
         rule="P11",
-        target="arco.iceberg.evidence:look_above",
+        target="arco.iceberg.pointer:look_above",
         old="since = await chain.history(number + 1, head.number)",
         new="since = [head.entry]",
     ),
     Mutant(
         name="landed commit not looked for",
         rule="P11",
-        target="arco.iceberg.evidence:_carries",
+        target="arco.iceberg.pointer:_carries",
         old="pointer.request_id == request_id and pointer.transaction is None",
         new="False",
     ),
@@ -36,7 +36,7 @@ COMMIT_MUTANTS = (
     Mutant(
         name="pointer before its metadata",
         rule="law 3",
-        target="arco.iceberg.attempt:write_attempt",
+        target="arco.iceberg.prepared_commit:write_attempt",
         old="desk.files.create(made.location, stored),",
         new=(
             "(desk.runtime.tasks.spawn(desk.files.create(made.location, stored)), hold.check())[1],"
@@ -45,7 +45,7 @@ COMMIT_MUTANTS = (
     Mutant(
         name="receipt not looked for",
         rule="law 1",
-        target="arco.iceberg.receipt:is_told",
+        target="arco.iceberg.after_commit:is_told",
         old="is not None",
         new="is not None or True",
     ),
@@ -55,7 +55,7 @@ NAME_MUTANTS = (
     Mutant(
         name="commit on a tombstone",
         rule="P31",
-        target="arco.iceberg.standing:Standings.at",
+        target="arco.iceberg.pointer_head:Standings.at",
         old="if head.entry.link.tombstone:",
         new="if False:",
     ),
@@ -82,7 +82,7 @@ NAME_MUTANTS = (
     Mutant(
         name="undrop name first",
         rule="P31",
-        target="arco.iceberg.undrop:UndropWork.perform",
+        target="arco.iceberg.drop:UndropWork.perform",
         old="standing = await self._revived(claim, hold)",
         new=(
             "standing = await self._desk.standings.of(self._table_id)\n"
@@ -113,21 +113,21 @@ TRANSACTION_MUTANTS = (
     Mutant(
         name="append on an undecided head",
         rule="P33",
-        target="arco.iceberg.standing:Standings.decided",
+        target="arco.iceberg.pointer_head:Standings.decided",
         old="if transaction is None:",
         new="if True:",
     ),
     Mutant(
         name="outcome taken for one's own",
         rule="P33",
-        target="arco.iceberg.transaction:Transactions.decide",
+        target="arco.iceberg.transaction_record:Transactions.decide",
         old="return self._remember(transaction, _read(raw, transaction))",
         new="return self._remember(transaction, committed)",
     ),
     Mutant(
         name="older version shown when the outcome cannot be read",
         rule="P33",
-        target="arco.iceberg.transaction:Transactions.outcome",
+        target="arco.iceberg.transaction_record:Transactions.outcome",
         old="raw = await self._store.find(self._key(transaction))",
         new=(
             "from arco.core.errors import ArcoError\n"
@@ -140,21 +140,21 @@ TRANSACTION_MUTANTS = (
     Mutant(
         name="undecided transaction remembered as aborted",
         rule="P33",
-        target="arco.iceberg.transaction:Transactions.outcome",
+        target="arco.iceberg.transaction_record:Transactions.outcome",
         old="return None if raw is None else",
         new="return self._remember(transaction, False) if raw is None else",
     ),
     Mutant(
         name="takeover leaves the old transaction alone",
         rule="P33",
-        target="arco.iceberg.transact:TransactWork.perform",
+        target="arco.iceberg.multi_table_commit:TransactWork.perform",
         old="for transaction in _earlier(claim):",
         new="for transaction in ():",
     ),
     Mutant(
         name="outcome before the pointers",
         rule="P33",
-        target="arco.iceberg.transact:TransactWork._pass",
+        target="arco.iceberg.multi_table_commit:TransactWork._pass",
         old="entries = await self._point(parts)",
         new=(
             "await self._transactions.decide(transaction, committed=True)\n"

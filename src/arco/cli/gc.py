@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from arco.core.runtime import Runtime
     from arco.flow.coordinator.garbage_collection import RunGcReport
     from arco.flow.publish.gc import ParquetGcReport
-    from arco.iceberg.collection import TableCollection
+    from arco.iceberg.garbage_collection import TableCollection
     from arco.storage.backend import Backend
 
 _KINDS = ("manifests", "commits", "files", "keys", "segments", "slots", "leases")

@@ -9,28 +9,63 @@ claim and a second look at the head come in between: 5. A commit that publishes 
 what happened to the table since the attempt was dispatched, before each create (P35): 3 if nothing did;
 else one more for every sixteen numbers that this process has not read yet, and one for the floor.
 """
+# DOC kinds: """The two metadata engines behind one face: what tables and views have in common for a commit."""
 
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import msgspec
 
+from arco.catalog.model import ObjectKind
 from arco.core.errors import AttemptFenced, Conflict, Invalid, NotFound, Unavailable
-from arco.iceberg.attempt import Attempt, attempt, reserve, write_attempt
-from arco.iceberg.desk import Caller, Desk
-from arco.iceberg.engine.repetition import was_applied
-from arco.iceberg.evidence import Look, look_above
-from arco.iceberg.keyed import Told, refused, succeeded
-from arco.iceberg.kinds import Engine
-from arco.iceberg.loaded import Loaded
-from arco.iceberg.names import Name, Resolved, absent, look_up
-from arco.iceberg.pointer import pointer_of
-from arco.iceberg.publishing import published_attempt
-from arco.iceberg.standing import Standing
+from arco.core.json import Json
+from arco.iceberg.context import Caller, Desk
+from arco.iceberg.engine.metadata import Metadata
+from arco.iceberg.engine.requirement import check_requirements, was_applied
+from arco.iceberg.engine.update import apply_updates
+from arco.iceberg.engine.view_update import apply_view_updates, check_view_requirements
+from arco.iceberg.idempotency import Told, refused, succeeded
+from arco.iceberg.loaded_metadata import Loaded
+from arco.iceberg.name_resolution import Name, Resolved, absent, look_up
+from arco.iceberg.pointer import Look, look_above, pointer_of
+from arco.iceberg.pointer_head import Standing
+from arco.iceberg.prepared_commit import Attempt, attempt, reserve, write_attempt
+from arco.iceberg.publication import published_attempt
 from arco.iceberg.wire import CommitTableRequest, CommitViewRequest
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import Hold, Terms
 from arco.storage.chain import Chain, Head
 from arco.storage.link import Entry
+
+Changes = Sequence[dict[str, Json]]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How metadata of one kind are checked and changed."""
+
+    kind: ObjectKind
+    check: Callable[[Metadata | None, Changes], None]
+    # base, updates, the time, where the base is stored
+    apply: Callable[[Metadata | None, Changes, int, str | None], Metadata]
+
+
+def _apply_to_table(
+    base: Metadata | None, updates: Changes, now_ms: int, previous: str | None
+) -> Metadata:
+    return apply_updates(base, updates, now_ms=now_ms, previous_location=previous)
+
+
+def _apply_to_view(
+    base: Metadata | None, updates: Changes, now_ms: int, previous: str | None
+) -> Metadata:
+    del previous  # views keep no log of their files
+    return apply_view_updates(base, updates, now_ms=now_ms)
+
+
+TABLES = Engine(ObjectKind.TABLE, check_requirements, _apply_to_table)
+VIEWS = Engine(ObjectKind.VIEW, check_view_requirements, _apply_to_view)
+
 
 COMMIT = "commit"
 LONGEST_MS = 20_000  # then the caller is told that nothing has happened; servers give up later

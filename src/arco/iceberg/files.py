@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from arco.core.errors import Denied, Invalid, NotFound
-from arco.iceberg.territory import LOCAL, Spot, Territory
+from arco.iceberg.location import LOCAL, Spot, Territory
 from arco.storage.backend import Meta
 from arco.storage.outside import Outside, make_folders
 from arco.storage.roles import Role

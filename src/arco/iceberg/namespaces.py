@@ -17,11 +17,11 @@ from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.errors import AlreadyExists, ArcoError, Invalid, NotEmpty, NotFound
 from arco.core.ids import new_object_id
-from arco.iceberg.desk import Caller, Desk
-from arco.iceberg.keyed import Told, in_own_words, refused, run, succeeded
-from arco.iceberg.names import check_namespace, release
-from arco.iceberg.naming import Verdict, base_number, name_under, named_under
-from arco.iceberg.refusal import Refused, dotted, exists, no_such_namespace
+from arco.iceberg.catalog_change import Verdict, base_number, name_under, named_under
+from arco.iceberg.context import Caller, Desk
+from arco.iceberg.errors import Refused, dotted, exists, in_own_words, no_such_namespace
+from arco.iceberg.idempotency import Told, refused, run, succeeded
+from arco.iceberg.name_resolution import check_namespace, release
 from arco.iceberg.wire import CreateNamespaceRequest, UpdatePropertiesRequest
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import Hold, Terms

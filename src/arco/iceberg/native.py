@@ -30,24 +30,17 @@ from arco.catalog.done import Done
 from arco.catalog.model import ObjectKind
 from arco.catalog.name import check_comment, check_name, check_owner, check_properties, check_tags
 from arco.core.errors import Invalid, NotFound
+from arco.iceberg.catalog_change import DescribeWork, RenameWork
+from arco.iceberg.context import Caller, Desk
 from arco.iceberg.create import CreateWork
-from arco.iceberg.describe import DescribeWork
-from arco.iceberg.desk import Caller, Desk
-from arco.iceberg.drop import DropWork
+from arco.iceberg.drop import DropWork, UndropWork
+from arco.iceberg.engine.columns import ColumnRequest
 from arco.iceberg.engine.metadata import Metadata
-from arco.iceberg.engine.schema_change import ColumnRequest
-from arco.iceberg.errand import (
-    Errand,
-    KeyedErrand,
-    MatchedWork,
-    core_error,
-    finished,
-    unreadable,
-)
-from arco.iceberg.keyed import Told, run
-from arco.iceberg.names import Name, release, resolve
+from arco.iceberg.errors import Refused, Unreadable, core_error, unreadable
+from arco.iceberg.format_routing import NativeRequest, Ruling, destination
+from arco.iceberg.idempotency import Told, run
+from arco.iceberg.name_resolution import Name, release, resolve
 from arco.iceberg.namespaces import Namespaces
-from arco.iceberg.native_birth import check_columns, table_birth, view_birth
 from arco.iceberg.native_commit import (
     ColumnCommit,
     ViewCommit,
@@ -57,10 +50,8 @@ from arco.iceberg.native_commit import (
     show_columns,
     shown,
 )
-from arco.iceberg.refusal import Refused, Unreadable
-from arco.iceberg.rename import RenameWork
-from arco.iceberg.ruling import NativeRequest, Ruling, destination
-from arco.iceberg.undrop import UndropWork
+from arco.iceberg.native_create import check_columns, table_birth, view_birth
+from arco.iceberg.native_request import Errand, KeyedErrand, MatchedWork, finished
 from arco.iceberg.view_request import CreateView, DropView, UpdateView
 from arco.ledger.idempotency import Work
 

@@ -17,22 +17,19 @@ from arco.catalog.done import Done
 from arco.catalog.model import ColumnRow, Found, Sensitivity, TableRow
 from arco.core.errors import Corrupt, Invalid, Unknown
 from arco.core.json import Json
-from arco.iceberg.attempt import Attempt, current_schema
-from arco.iceberg.commit import CommitWork
-from arco.iceberg.desk import Caller, Desk
+from arco.iceberg.commit import TABLES, VIEWS, CommitWork
+from arco.iceberg.context import Caller, Desk
 from arco.iceberg.engine import shape
-from arco.iceberg.engine.columns import columns_of, field_of
-from arco.iceberg.engine.from_spark import numbered
-from arco.iceberg.engine.metadata import Metadata
+from arco.iceberg.engine.columns import ColumnRequest, changed_schema, columns_of, field_of
+from arco.iceberg.engine.metadata import Metadata, current_schema
 from arco.iceberg.engine.schema import index_schema
-from arco.iceberg.engine.schema_change import ColumnRequest, changed_schema
 from arco.iceberg.engine.shape import Object
-from arco.iceberg.engine.to_spark import spark_type
-from arco.iceberg.kinds import TABLES, VIEWS
-from arco.iceberg.loaded import Loaded
-from arco.iceberg.names import Name
-from arco.iceberg.native_birth import SUMMARY, marked, representations
-from arco.iceberg.standing import Standing
+from arco.iceberg.engine.spark_types import numbered, spark_type
+from arco.iceberg.loaded_metadata import Loaded
+from arco.iceberg.name_resolution import Name
+from arco.iceberg.native_create import SUMMARY, marked, representations
+from arco.iceberg.pointer_head import Standing
+from arco.iceberg.prepared_commit import Attempt
 from arco.iceberg.view_request import Redefinition
 from arco.iceberg.wire import CommitTableRequest, CommitViewRequest
 from arco.ledger.claim import Claim

@@ -4,10 +4,15 @@ A chain is kept under our own id of the table. Each number names the metadata fi
 it and what was in effect before; a drop is a tombstone, and an undrop a number after it. The create of a
 number is the commit point of a commit (law 3).
 """
+# DOC evidence: """Whether a request has landed on a table's chain (P11)."""
+
+from dataclasses import dataclass
 
 import msgspec
 
 from arco.catalog.publication import Publication
+from arco.core.errors import NotFound, Unknown
+from arco.storage.chain import Chain, Head
 from arco.storage.chains import Chains
 from arco.storage.link import Entry
 from arco.storage.store import Store
@@ -68,3 +73,35 @@ class Pointers(Chains):
 
     def __init__(self, store: Store) -> None:
         super().__init__(store, POINTERS)
+
+
+@dataclass(frozen=True)
+class Look:
+    """The end of a chain, and the number up to it that carries the request, if there is one."""
+
+    head: Head
+    mine: Entry | None = None
+
+
+async def look_above(chain: Chain, number: int, request_id: str) -> Look:
+    """The head, and whether the request has landed above `number`, up to that very head.
+
+    One round trip if nothing has happened since. What was there before the request was claimed cannot
+    be its own, so `number` itself need not be read again.
+    """
+    head = await chain.head()
+    if head.number <= number:
+        return Look(head)
+    try:
+        since = await chain.history(number + 1, head.number)
+    except NotFound as collected:
+        raise Unknown(
+            "what would show whether this request has landed was collected"
+        ) from collected
+    return Look(head, next((each for each in since if _carries(each, request_id)), None))
+
+
+def _carries(entry: Entry, request_id: str) -> bool:
+    """A number that names a transaction has not landed by being there; its outcome says (P33)."""
+    pointer = pointer_of(entry)
+    return pointer.request_id == request_id and pointer.transaction is None

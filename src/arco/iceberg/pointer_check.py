@@ -19,8 +19,8 @@ from arco.iceberg.engine.metadata import Metadata, unpacked
 from arco.iceberg.files import TableFiles
 from arco.iceberg.location import Locations
 from arco.iceberg.pointer import Pointers
-from arco.iceberg.standing import Standing, Standings
-from arco.iceberg.transaction import Transactions
+from arco.iceberg.pointer_head import Standing, Standings
+from arco.iceberg.transaction_record import Transactions
 from arco.storage.store import Store
 
 MOST_PROBLEMS = 100  # that are named; all are counted

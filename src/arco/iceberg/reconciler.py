@@ -8,24 +8,33 @@ holders are gone.
 Every quarter of an hour it looks at what this process knows to be unfinished and at the doubts, which costs
 one request while there are none. At its start, and once a day, it looks at every table.
 """
+# DOC claims: """Claims that were left without an outcome: what became of them is looked up and written down.
+#
+# A retry would find the same out by itself, as long as the evidence is kept. This makes it cheap, and holds
+# when the evidence is gone.
+# """
 
 from dataclasses import dataclass
 from typing import Protocol
 
-from arco.catalog.model import TableFormat
+from arco.catalog.done import Done
+from arco.catalog.model import TableFormat, TableRow
 from arco.catalog.walk import every_table
 from arco.core.errors import ArcoError, NotFound
-from arco.iceberg.aftermath import Shape
-from arco.iceberg.attempt import current_schema
-from arco.iceberg.claims import finalise_claims
-from arco.iceberg.desk import Desk
+from arco.iceberg.after_commit import Shape, is_told
+from arco.iceberg.catalog_change import named_under
+from arco.iceberg.context import Desk
 from arco.iceberg.engine.columns import columns_of
-from arco.iceberg.names import release
-from arco.iceberg.pointer import FENCE, pointer_of
-from arco.iceberg.receipt import is_told
-from arco.iceberg.refusal import Refused
-from arco.iceberg.standing import Standing
-from arco.iceberg.transaction import Transactions
+from arco.iceberg.engine.metadata import current_schema
+from arco.iceberg.errors import Refused
+from arco.iceberg.idempotency import PROTOCOL, Told, succeeded
+from arco.iceberg.multi_table_commit import committed_under
+from arco.iceberg.name_resolution import release
+from arco.iceberg.pointer import FENCE, look_above, pointer_of
+from arco.iceberg.pointer_head import Standing
+from arco.iceberg.transaction_record import Transactions
+from arco.ledger.claim import Answer, Claim
+from arco.ledger.unfinished import unfinished_claims
 from arco.storage.link import Entry
 
 EVERY_MS = 15 * 60_000
@@ -230,3 +239,50 @@ class Reconciler:
 
     async def _wait(self) -> None:
         await self._ended.wait()
+
+
+_MOST = 10_000
+
+
+async def finalise_claims(desk: Desk, transactions: Transactions) -> int:
+    """Write down the outcomes of claims that have landed; how many."""
+    done = 0
+    async for key in unfinished_claims(desk.store, most=_MOST):
+        try:
+            found = await _found(desk, transactions, key.claim)
+            if found is not None and await key.finish(found):
+                done += 1
+        except ArcoError:
+            continue  # the next round, or a retry, will see
+    return done
+
+
+async def _named(desk: Desk, claim: Claim, done: Done) -> Told:
+    """What a change of names is remembered by; a create also by the metadata it began with."""
+    row = done.object.row
+    if not isinstance(row, TableRow):
+        return Told()
+    if "spare" not in claim.ids:
+        return Told(table_id=row.table_id)
+    first = pointer_of(await desk.pointers.chain(row.table_id).read(0))
+    return Told(table_id=row.table_id, metadata_location=first.metadata_location)
+
+
+async def _found(desk: Desk, transactions: Transactions, claim: Claim) -> Answer | None:
+    """The answer of a claim of ours that has landed; those of other protocols are not ours to word."""
+    ids = claim.ids
+    if ids.get("protocol") != PROTOCOL or "removed" in ids:
+        return None  # what was set and removed of properties, a retry can tell
+    if "transaction" in ids:
+        return succeeded(Told()) if await committed_under(transactions, claim) else None
+    if "object" in ids:
+        done = await named_under(desk, claim)
+        return None if done is None else succeeded(await _named(desk, claim, done))
+    if not ids["table"]:
+        return None
+    chain = desk.pointers.chain(ids["table"])
+    mine = (await look_above(chain, claim.base, claim.request_id)).mine
+    if mine is None:
+        return None
+    location = pointer_of(mine).metadata_location
+    return succeeded(Told(table_id=ids["table"], metadata_location=location))

@@ -4,20 +4,21 @@ Which of the two it is, is fixed by the claim: a retry must not find the table t
 and take it for one to overwrite. The file is read only by who carries the request out: a retry of one that
 has landed is a success, whatever became of the file since.
 """
+# DOC overwrite: """Registering over a table that is there: its chain goes on with the metadata that are named (P30)."""
 
 from arco.catalog.model import ObjectKind
 from arco.core.errors import Invalid
 from arco.core.ids import new_object_id
-from arco.iceberg.attempt import REGISTER
-from arco.iceberg.birth import Birth, Newborn, check_new
-from arco.iceberg.commit import landed_on
-from arco.iceberg.create import CreateWork, birth_terms, born_under
-from arco.iceberg.desk import Caller, Desk, missing_file
-from arco.iceberg.keyed import refused
-from arco.iceberg.loaded import Loaded
-from arco.iceberg.names import Name, look_up
-from arco.iceberg.overwrite import OverwriteWork
-from arco.iceberg.refusal import exists
+from arco.iceberg.commit import TABLES, CommitWork, landed_on
+from arco.iceberg.context import Caller, Desk, missing_file
+from arco.iceberg.create import Birth, CreateWork, Newborn, birth_terms, born_under, check_new
+from arco.iceberg.errors import exists
+from arco.iceberg.idempotency import refused
+from arco.iceberg.loaded_metadata import Loaded
+from arco.iceberg.name_resolution import Name, look_up
+from arco.iceberg.pointer_head import Standing
+from arco.iceberg.prepared_commit import REGISTER, Attempt, attempt
+from arco.iceberg.wire import CommitTableRequest
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import Hold, Terms
 
@@ -105,3 +106,29 @@ async def _is_purged(desk: Desk, table_id: str) -> bool:
     return (
         standing.tombstone is not None and standing.pointer is not None and standing.pointer.purge
     )
+
+
+class OverwriteWork(CommitWork):
+    """A registration over a table as work that takes effect once."""
+
+    def __init__(self, desk: Desk, name: Name, caller: Caller, stored: Loaded) -> None:
+        super().__init__(desk, name, CommitTableRequest(), caller, TABLES)
+        self._stored = stored
+
+    def _decide(self, base: Loaded, standing: Standing, claim: Claim) -> Attempt | None:
+        if standing.location == self._stored.location:
+            return None
+        location = str(self._stored.metadata["location"])
+        if location.rstrip("/") != str(base.metadata["location"]).rstrip("/"):
+            raise Invalid("a table stays where it is: these metadata belong to another place")
+        return attempt(
+            self._desk,
+            self._stored.metadata,
+            number=standing.number + 1,
+            caller=self._caller,
+            request_id=claim.request_id,
+            operation=REGISTER,
+            previous=standing.location,
+            stored=self._stored.location,
+            base=base.metadata,
+        )

@@ -4,22 +4,43 @@ Properties send data and metadata elsewhere, and statistics may lie anywhere, as
 declared place. The catalog reserves such paths as it reserves locations, so that no two tables share a
 folder. What engines write for a commit, above all manifest lists, must lie in places of its own table.
 """
+# DOC neighbours: """Neighbours: whether another table lies where one is to be, or has been.
+#
+# The catalog decides who has a place, and only after the first file is written (P31). Whoever looks here
+# before that writes nothing into the place of another; before files are removed it is the only look.
+# """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from arco.catalog.change import change
 from arco.catalog.ddl import ReservePlace
-from arco.catalog.place_name import place_name
+from arco.catalog.place_name import managed_by, place_name
 from arco.catalog.snapshot import Snapshot
 from arco.core.errors import Conflict, Invalid, NotFound
 from arco.core.json import Json
-from arco.iceberg.desk import Desk
+from arco.iceberg.context import Desk
 from arco.iceberg.engine.metadata import Metadata, objects_of
+from arco.iceberg.errors import Refused, commit_failed
 from arco.iceberg.location import PATHS, Locations
-from arco.iceberg.neighbours import is_place_taken
-from arco.iceberg.refusal import Refused, commit_failed
+
+
+async def is_taken(desk: Desk, location: str, own_ids: Collection[str]) -> bool:
+    """Whether a table with none of these ids lies at `location`, in it or around it."""
+    return await is_place_taken(desk, desk.locations.stored(location), own_ids)
+
+
+async def is_place_taken(desk: Desk, stored: str, own_ids: Collection[str]) -> bool:
+    """The same for a location as the catalog keeps it."""
+    place, snapshot = place_name(stored), await desk.reader.head()
+    others = [found.row.table_id for found in await snapshot.places_around(place)]
+    others += [maker for maker in [managed_by(place)] if maker is not None]
+    for other in others:
+        if other not in own_ids and await snapshot.is_held(other):
+            return True
+    return False
+
 
 _MOST = 1_000  # paths of one table
 _STATISTICS = ("statistics", "partition-statistics")

@@ -1,8 +1,14 @@
 """Tables: all that Iceberg's clients can ask about them."""
+# DOC recent: """Looks of a moment ago, shared by requests that came at once.
+#
+# Whoever asks must see what was committed before. So the answer of a look will do if the look began after the
+# request had come: of many that wait to be answered, the first looks, and the others have what it has found.
+# """
 
 from collections.abc import Coroutine
 from typing import Any, cast
 from uuid import UUID
+from weakref import ref
 
 from arco.catalog.ddl import SchemaName
 from arco.catalog.model import Found, ObjectKind, TableRow
@@ -11,24 +17,30 @@ from arco.catalog.snapshot import Snapshot
 from arco.core.errors import Invalid, NotFound, Unknown
 from arco.core.ids import new_object_id
 from arco.core.json import Json
-from arco.iceberg.birth import Birth, Newborn, check_new, name_taken, place_taken, remembered
-from arco.iceberg.commit import CommitWork
-from arco.iceberg.create import CreateWork, is_crowded
-from arco.iceberg.desk import Caller, Desk, missing_file
+from arco.iceberg.catalog_change import RenameWork
+from arco.iceberg.commit import TABLES, CommitWork
+from arco.iceberg.context import Caller, Desk, missing_file
+from arco.iceberg.create import (
+    Birth,
+    CreateWork,
+    Newborn,
+    check_new,
+    is_crowded,
+    name_taken,
+    place_taken,
+    remembered,
+)
 from arco.iceberg.drop import DropWork
 from arco.iceberg.engine.metadata import encode_metadata
 from arco.iceberg.engine.new_table import new_table
-from arco.iceberg.engine.properties import NEW_TABLE
 from arco.iceberg.engine.requirement import is_create
+from arco.iceberg.engine.table import NEW_TABLE
 from arco.iceberg.engine.update import apply_updates
-from arco.iceberg.keyed import Told, run
-from arco.iceberg.kinds import TABLES
-from arco.iceberg.loaded import Loaded
-from arco.iceberg.names import Name, check_namespace, is_ours, occupant, resolve
-from arco.iceberg.recent import Recent
-from arco.iceberg.refusal import Refused, no_such_namespace
+from arco.iceberg.errors import Refused, no_such_namespace
+from arco.iceberg.idempotency import Told, run
+from arco.iceberg.loaded_metadata import Loaded
+from arco.iceberg.name_resolution import Name, check_namespace, is_ours, occupant, resolve
 from arco.iceberg.register import RegisterWork
-from arco.iceberg.rename import RenameWork
 from arco.iceberg.table_paths import check_strays
 from arco.iceberg.wire import (
     CommitTableRequest,
@@ -36,6 +48,27 @@ from arco.iceberg.wire import (
     RegisterTableRequest,
     RenameRequest,
 )
+
+_MOST = 1_000
+
+
+class Recent:
+    """The last look at each name."""
+
+    def __init__(self) -> None:
+        self._looks: dict[Name, tuple[float, ref[Loaded]]] = {}
+
+    def since(self, since_ms: float, name: Name) -> Loaded | None:
+        """What a look has found that began at this moment or later."""
+        began_ms, found = self._looks.get(name, (0.0, None))
+        return None if found is None or began_ms < since_ms else found()
+
+    def note(self, began_ms: float, name: Name, found: Loaded) -> None:
+        """A look that began then has found this."""
+        if len(self._looks) >= _MOST:
+            self._looks.clear()
+        self._looks[name] = began_ms, ref(found)
+
 
 KIND = ObjectKind.TABLE
 

@@ -4,17 +4,15 @@ from arco.catalog.model import ObjectKind
 from arco.catalog.name import check_name
 from arco.core.errors import Invalid
 from arco.core.ids import new_object_id
-from arco.iceberg.birth import Birth, Newborn, check_new, remembered
-from arco.iceberg.commit import CommitWork
-from arco.iceberg.create import CreateWork
-from arco.iceberg.desk import Caller, Desk
+from arco.iceberg.commit import VIEWS, CommitWork
+from arco.iceberg.context import Caller, Desk
+from arco.iceberg.create import Birth, CreateWork, Newborn, check_new, remembered
 from arco.iceberg.drop import DropWork
 from arco.iceberg.engine.view_metadata import new_view
-from arco.iceberg.keyed import run
-from arco.iceberg.kinds import VIEWS
-from arco.iceberg.loaded import Loaded
-from arco.iceberg.names import Name, check_namespace, resolve
-from arco.iceberg.refusal import Refused
+from arco.iceberg.errors import Refused
+from arco.iceberg.idempotency import run
+from arco.iceberg.loaded_metadata import Loaded
+from arco.iceberg.name_resolution import Name, check_namespace, resolve
 from arco.iceberg.register import RegisterWork
 from arco.iceberg.tables import answer, load, names_in, rename
 from arco.iceberg.wire import (

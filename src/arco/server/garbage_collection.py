@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from arco.api.metrics import Metrics
     from arco.flow.coordinator.garbage_collection import RunGcReport
     from arco.flow.publish.gc import ParquetGarbageCollector
-    from arco.iceberg.collection import TableJanitor
+    from arco.iceberg.garbage_collection import TableJanitor
 
 
 def make_janitor(

@@ -10,7 +10,7 @@ from arco.api.http.problem import HttpError
 from arco.api.iceberg.errors import COMMITS, ERROR_TYPES, ICEBERG_ERROR_FORMAT
 from arco.core import errors
 from arco.core.errors import ArcoError
-from arco.iceberg.refusal import Refused, no_such_table
+from arco.iceberg.errors import Refused, no_such_table
 
 READ = Operation.ICEBERG_LOAD_TABLE
 COMMIT = Operation.ICEBERG_UPDATE_TABLE

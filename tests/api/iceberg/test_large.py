@@ -17,7 +17,7 @@ from arco.core.scope import Scope
 from arco.core.tasks import AsyncioTasks
 from arco.iceberg.engine.metadata import encode_metadata
 from arco.iceberg.engine.new_table import new_table
-from arco.iceberg.loaded import Form, Loaded
+from arco.iceberg.loaded_metadata import Form, Loaded
 from arco.iceberg.wire import CreateTableRequest
 from tests.api.iceberg.warehouse import SCHEMA, Warehouse
 from tests.api.server import Served

@@ -5,14 +5,15 @@ from arco.core.json import Json
 from arco.iceberg.engine.partition_spec import (
     check_names,
     check_sequential,
+    check_source,
     check_sources,
     last_field_id,
     read_spec,
+    read_transform,
     spec_mark,
     with_field_ids,
 )
 from arco.iceberg.engine.schema import index_schema, read_schema
-from arco.iceberg.engine.transform import check_source, read_transform
 from tests.iceberg.engine.sample_metadata import column, list_of, map_of, partition, spec, struct
 
 SCHEMA = index_schema(

@@ -1,7 +1,7 @@
 import pytest
 
 from arco.core.json import Json
-from arco.iceberg.engine.repetition import was_applied
+from arco.iceberg.engine.requirement import was_applied
 
 ADDED: dict[str, Json] = {"snapshot-id": 7, "manifest-list": "file:///t/metadata/snap-7.avro"}
 OTHER: dict[str, Json] = {"snapshot-id": 8, "manifest-list": "file:///t/metadata/snap-8.avro"}

@@ -6,7 +6,7 @@ from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from arco.core.errors import Invalid
 from arco.core.json import Json
 from arco.iceberg.engine.field_type import MOST_DEPTH, read_plain
-from arco.iceberg.engine.fresh_ids import with_fresh_ids
+from arco.iceberg.engine.new_table import with_fresh_ids
 from arco.iceberg.engine.schema import check_version, index_schema, read_schema, schema_mark
 from tests.iceberg.engine.sample_metadata import column, list_of, map_of, struct
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from arco.catalog.ddl import AddColumns, ColumnSpec, DropColumn, TableName, UpdateColumn
 from arco.core.errors import Invalid, NotFound
 from arco.core.json import Json
-from arco.iceberg.engine.columns import columns_of, schema_of
-from arco.iceberg.engine.schema_change import ColumnRequest, changed_schema
+from arco.iceberg.engine.columns import ColumnRequest, changed_schema, columns_of, schema_of
 from arco.iceberg.engine.shape import Object
 from tests.iceberg.engine.test_columns import (
     FULL,

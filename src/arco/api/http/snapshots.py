@@ -20,7 +20,7 @@ from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.errors import Invalid, NotFound
 from arco.core.tasks import Task, Tasks
-from arco.iceberg.doubt import Doubtful, Doubts
+from arco.iceberg.unresolved_names import Doubtful, Doubts
 
 T = TypeVar("T")
 

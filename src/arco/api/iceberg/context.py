@@ -13,8 +13,8 @@ from arco.catalog.name import LEVEL, MOST_LEVELS
 from arco.core import json
 from arco.core.errors import Invalid
 from arco.core.tasks import Task
-from arco.iceberg.desk import Caller
-from arco.iceberg.loaded import Form, Loaded
+from arco.iceberg.context import Caller
+from arco.iceberg.loaded_metadata import Form, Loaded
 from arco.iceberg.service import Iceberg
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")

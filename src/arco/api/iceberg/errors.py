@@ -32,7 +32,7 @@ from arco.core.errors import (
     Unavailable,
     Unknown,
 )
-from arco.iceberg.refusal import FENCED, Refused
+from arco.iceberg.errors import FENCED, Refused
 
 # Operations whose outcome is unknown to a client that gets no answer.
 COMMITS = frozenset(

@@ -16,7 +16,7 @@ from arco.api.iceberg.context import (
     namespace_of,
 )
 from arco.api.iceberg.queries import NamespacesQuery, read_page
-from arco.iceberg.refusal import Refused
+from arco.iceberg.errors import Refused
 from arco.iceberg.wire import CreateNamespaceRequest, UpdatePropertiesRequest
 
 

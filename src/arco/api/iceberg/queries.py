@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from arco.api.http.request import LenientQuery
 from arco.core.errors import Invalid
-from arco.iceberg.loaded import Form
+from arco.iceberg.loaded_metadata import Form
 
 _BOOLEANS = {"true": True, "false": False}
 

@@ -12,7 +12,7 @@ from arco.api.iceberg.context import (
     namespace_of,
 )
 from arco.api.iceberg.queries import IcebergPageQuery, decode_token, read_page
-from arco.iceberg.refusal import Refused, dotted
+from arco.iceberg.errors import Refused, dotted
 from arco.iceberg.wire import (
     CommitViewRequest,
     CreateViewRequest,

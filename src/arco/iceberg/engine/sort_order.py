@@ -4,9 +4,9 @@ from arco.core.errors import Invalid
 from arco.core.json import Json, encode
 from arco.iceberg.engine import shape
 from arco.iceberg.engine.field_type import is_primitive, kind_of
+from arco.iceberg.engine.partition_spec import check_source, read_transform
 from arco.iceberg.engine.schema import SchemaIndex
 from arco.iceberg.engine.shape import Object
-from arco.iceberg.engine.transform import check_source, read_transform
 
 UNSORTED_ID = 0
 FIRST_ID = 1

@@ -9,11 +9,11 @@ from itertools import groupby
 
 from arco.core.errors import Invalid
 from arco.core.json import Json
-from arco.iceberg.engine import layout, shape, snapshots, statistics, table
+from arco.iceberg.engine import layout, shape, snapshots, table
 from arco.iceberg.engine.draft import DEFAULT_VERSION, Draft
 from arco.iceberg.engine.metadata import Metadata
-from arco.iceberg.engine.properties import previous_versions
 from arco.iceberg.engine.shape import Object
+from arco.iceberg.engine.table import previous_versions
 
 # More than any client has to say at once. What a commit costs must not grow faster than what was sent.
 MOST_UPDATES = 20_000
@@ -38,10 +38,10 @@ _UPDATES: Mapping[str, Callable[[Draft, Object], None]] = {
     "set-location": table.set_location,
     "set-properties": table.set_properties,
     "remove-properties": table.remove_properties,
-    "set-statistics": statistics.set_statistics,
-    "remove-statistics": statistics.remove_statistics,
-    "set-partition-statistics": statistics.set_partition_statistics,
-    "remove-partition-statistics": statistics.remove_partition_statistics,
+    "set-statistics": snapshots.set_statistics,
+    "remove-statistics": snapshots.remove_statistics,
+    "set-partition-statistics": snapshots.set_partition_statistics,
+    "remove-partition-statistics": snapshots.remove_partition_statistics,
     "remove-partition-specs": layout.remove_partition_specs,
     "remove-schemas": layout.remove_schemas,
     "add-encryption-key": table.add_encryption_key,

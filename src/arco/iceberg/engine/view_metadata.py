@@ -6,12 +6,13 @@ from arco.core.errors import Invalid
 from arco.iceberg.engine import shape
 from arco.iceberg.engine.metadata import Metadata
 from arco.iceberg.engine.shape import Object
-from arco.iceberg.engine.view_draft import FORMAT_VERSION, ViewDraft, properties_of
-from arco.iceberg.engine.view_schema import read_view_schema, schema_id
+from arco.iceberg.engine.view_update import FORMAT_VERSION, ViewDraft, properties_of
 from arco.iceberg.engine.view_version import (
     LAST_ADDED,
     read_version,
+    read_view_schema,
     refuse_double_dialects,
+    schema_id,
     version_id,
 )
 from arco.iceberg.wire import CreateViewRequest

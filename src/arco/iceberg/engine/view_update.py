@@ -3,15 +3,244 @@
 Updates and requirements are JSON, told apart by a field each. One that we do not know is refused, since
 leaving it out would be another change than the one that was asked for.
 """
+# DOC engine.view_draft: """A view's metadata while they are being changed.
+#
+# The rules are those of Iceberg's own builder: schemas and versions that are there already are used again,
+# others get the next number, and old versions expire. In one thing it is kinder: the "last added" schema or
+# version (-1) may be one that was there already, so that of two clients who make the same change at once
+# the second is not refused. Nothing that is given is changed in place.
+# """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from arco.catalog.name import RESERVED, check_property_sizes
 from arco.core.errors import Conflict, Invalid
 from arco.core.json import Json
 from arco.iceberg.engine import shape
 from arco.iceberg.engine.metadata import Metadata
 from arco.iceberg.engine.shape import Object
-from arco.iceberg.engine.view_draft import ViewDraft
+from arco.iceberg.engine.view_version import (
+    LAST_ADDED,
+    read_version,
+    read_view_schema,
+    refuse_double_dialects,
+    refuse_lost_dialects,
+    same_version,
+    same_view_schema,
+    schema_id,
+    version_id,
+)
+
+FORMAT_VERSION = 1
+HISTORY_ENTRIES = "version.history.num-entries"
+DROP_DIALECT = "replace.drop-dialect.allowed"
+_DEFAULT_HISTORY_ENTRIES = 10
+_MOST_INT = 2**31 - 1
+# In the order in which people read them. A view that is finished has a text where null stands here.
+_EMPTY: Metadata = {
+    "view-uuid": None,
+    "format-version": FORMAT_VERSION,
+    "location": None,
+    "properties": {},
+    "schemas": [],
+    "current-version-id": None,
+    "versions": [],
+    "version-log": [],
+}
+
+
+class ViewDraft:
+    """Takes one update after the other; `finished` is the outcome."""
+
+    def __init__(self, base: Metadata | None, now_ms: int) -> None:
+        self._base = base
+        self._now_ms = now_ms
+        fields: Metadata = _EMPTY if base is None else base
+        self._fields = dict(fields)
+        self._schemas = shape.objects(fields, "schemas", "the view")
+        self._versions = shape.objects(fields, "versions", "the view")
+        self._log = shape.objects(fields, "version-log", "the view")
+        self._properties = properties_of(fields)
+        self._current = shape.maybe_integer(fields, "current-version-id", "the view")
+        self._before = None if self._current is None else self._version(self._current)
+        self._last_schema: int | None = None
+        self._last_version: int | None = None
+        self._added: set[int] = set()
+        self._entry: Object | None = None
+
+    def assign_uuid(self, uuid: str) -> None:
+        """The view's own id, which is given once."""
+        current = self._fields.get("view-uuid")
+        if current is not None and current != uuid:
+            raise Invalid("Cannot reassign uuid")
+        self._fields["view-uuid"] = uuid
+
+    def upgrade_format_version(self, wanted: int) -> None:
+        """The format's version, of which there is only one yet."""
+        current = shape.integer(self._fields, "format-version", "the view")
+        if wanted < current:
+            raise Invalid(f"Cannot downgrade v{current} view to v{wanted}")
+        if wanted > FORMAT_VERSION:
+            raise Invalid(f"Unsupported format version: {wanted}")
+        self._fields["format-version"] = wanted
+
+    def set_location(self, location: str) -> None:
+        """Where the view's metadata files go."""
+        if not location:
+            raise Invalid("the location of a view is empty")
+        self._fields["location"] = location
+
+    def set_properties(self, updates: Mapping[str, str]) -> None:
+        """Properties more, or others."""
+        _refuse_reserved(updates)
+        check_property_sizes({**self._properties, **updates})
+        self._properties.update(updates)
+
+    def remove_properties(self, keys: Iterable[str]) -> None:
+        """Properties less; one that is not there is gone already."""
+        removals = list(keys)
+        _refuse_reserved(removals)
+        for key in removals:
+            self._properties.pop(key, None)
+
+    def add_schema(self, value: Json) -> int:
+        """The number of the schema, which is added unless there is one that says the same."""
+        schema = read_view_schema(value)
+        for each in self._schemas:
+            if same_view_schema(each, schema):
+                self._last_schema = schema_id(each)
+                return self._last_schema
+        number = _free(max((schema_id(each) for each in self._schemas), default=-1) + 1)
+        self._schemas = [*self._schemas, {**schema, "schema-id": number}]
+        self._last_schema = number
+        return number
+
+    def add_version(self, value: Json) -> int:
+        """The number of the version, which is added unless there is one that says the same."""
+        version = read_version(value)
+        version = {**version, "schema-id": self._schema_of(version)}
+        for each in self._versions:
+            if same_version(each, version):
+                self._last_version = version_id(each)
+                return self._last_version
+        refuse_double_dialects(version)
+        highest = max((version_id(each) for each in self._versions), default=-1)
+        number = _free(max(version_id(version), highest + 1))
+        self._versions = [*self._versions, {**version, "version-id": number}]
+        self._added.add(number)
+        self._last_version = number
+        return number
+
+    def set_current_version(self, number: int) -> None:
+        """The version that counts from now on; the log says since when."""
+        if number == LAST_ADDED:
+            if self._last_version is None:
+                raise Invalid("there is no last added version: add one first, or give its number")
+            number = self._last_version
+        if number == self._current:
+            return
+        version = self._version(number)
+        # A version that comes back counts from now, not from when it was made.
+        at = version["timestamp-ms"] if number in self._added else self._now_ms
+        self._current = number
+        self._entry = {"timestamp-ms": at, "version-id": number}
+
+    def finished(self) -> Metadata:
+        """The metadata as they are now: the base itself if nothing has changed."""
+        self._fill()
+        if self._base is not None and self._fields == self._base:
+            return self._base
+        for field in ("view-uuid", "location"):
+            if not shape.text(self._fields, field, "the view"):
+                raise Invalid(f"the {field} of a view is empty")
+        if self._current is None:
+            raise Invalid("Invalid view: no current version was set")
+        if self._before is not None and not self._may_drop_dialects():
+            refuse_lost_dialects(self._before, self._version(self._current))
+        self._expire(self._current)
+        self._fill()
+        return self._fields
+
+    def _fill(self) -> None:
+        """Put what is kept apart back into the fields."""
+        if self._entry is not None:
+            self._log = [*self._log, self._entry]
+            self._entry = None
+        if self._properties or self._fields.get("properties") is not None:
+            self._fields["properties"] = {**self._properties}
+        self._fields["schemas"] = [*self._schemas]
+        self._fields["current-version-id"] = self._current
+        self._fields["versions"] = [*self._versions]
+        self._fields["version-log"] = [*self._log]
+
+    def _schema_of(self, version: Object) -> int:
+        number = shape.integer(version, "schema-id", "the view version")
+        if number == LAST_ADDED:
+            if self._last_schema is None:
+                raise Invalid("Cannot set last added schema: no schema has been added")
+            return self._last_schema
+        if all(schema_id(each) != number for each in self._schemas):
+            raise Invalid(f"Cannot add version with unknown schema: {number}")
+        return number
+
+    def _version(self, number: int) -> Object:
+        for each in self._versions:
+            if version_id(each) == number:
+                return each
+        raise Invalid(f"Cannot set current version to unknown version: {number}")
+
+    def _may_drop_dialects(self) -> bool:
+        return self._properties.get(DROP_DIALECT, "").lower() == "true"
+
+    def _expire(self, current: int) -> None:
+        """Keep the current version, those of this change, and of the others the latest."""
+        keep = max(len(self._added | {current}), _history_entries(self._properties))
+        if len(self._versions) <= keep:
+            return
+        others = sorted({version_id(each) for each in self._versions} - {current}, reverse=True)
+        kept = {current, *others[: keep - 1]}
+        self._versions = [each for each in self._versions if version_id(each) in kept]
+        self._log = _known_history(self._log, kept)
+
+
+def properties_of(view: Metadata) -> dict[str, str]:
+    """The properties of a view; null is as good as none."""
+    if view.get("properties") is None:
+        return {}
+    return shape.texts(view, "properties", "the view")
+
+
+def _known_history(log: list[Object], kept: set[int]) -> list[Object]:
+    """The entries after the last one whose version is gone: a log with gaps would mislead."""
+    known: list[Object] = []
+    for entry in log:
+        if version_id(entry) in kept:
+            known.append(entry)
+        else:
+            known.clear()
+    return known
+
+
+def _history_entries(properties: Mapping[str, str]) -> int:
+    text = properties.get(HISTORY_ENTRIES)
+    if text is None:
+        return _DEFAULT_HISTORY_ENTRIES
+    digits = text.strip().removeprefix("+")
+    if not (digits.isascii() and digits.isdecimal() and len(digits) < 11 and int(digits) > 0):
+        raise Invalid(f"{HISTORY_ENTRIES} must be positive but was {text[:40]}")
+    return int(digits)
+
+
+def _free(number: int) -> int:
+    if number > _MOST_INT:
+        raise Invalid("the view has no number left for another schema or version")
+    return number
+
+
+def _refuse_reserved(keys: Iterable[str]) -> None:
+    for key in keys:
+        if key.strip().casefold().startswith(RESERVED):
+            raise Invalid(f"the property {key[:80]!r} is reserved: choose one without {RESERVED!r}")
 
 
 def check_view_requirements(base: Metadata | None, requirements: Sequence[Json]) -> None:

@@ -18,9 +18,9 @@ from arco.catalog.model import ObjectKind, TableFormat, TableRow
 from arco.catalog.name import check_name
 from arco.catalog.snapshot import Snapshot
 from arco.core.errors import ArcoError, Conflict, Corrupt, Invalid, Unavailable
-from arco.iceberg.desk import Desk
-from arco.iceberg.refusal import Refused, no_such_namespace, no_such_table, no_such_view
-from arco.iceberg.standing import Standing
+from arco.iceberg.context import Desk
+from arco.iceberg.errors import Refused, no_such_namespace, no_such_table, no_such_view
+from arco.iceberg.pointer_head import Standing
 from arco.storage.link import Entry
 
 SYSTEM = "client:arco"

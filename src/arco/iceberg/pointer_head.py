@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from arco.core.errors import Corrupt
 from arco.core.runtime import Runtime
 from arco.iceberg.pointer import Pointer, Pointers, pointer_of
-from arco.iceberg.transaction import Transactions
+from arco.iceberg.transaction_record import Transactions
 from arco.storage.chain import Head
 from arco.storage.link import Entry
 

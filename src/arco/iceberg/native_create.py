@@ -23,13 +23,13 @@ from arco.catalog.name import check_comment, check_name, check_owner, check_prop
 from arco.core.errors import Invalid
 from arco.core.ids import new_object_id
 from arco.core.json import Json
-from arco.iceberg.birth import Birth, Newborn, check_new, remembered
-from arco.iceberg.desk import Caller, Desk
+from arco.iceberg.context import Caller, Desk
+from arco.iceberg.create import Birth, Newborn, check_new, remembered
 from arco.iceberg.engine.columns import schema_of
 from arco.iceberg.engine.new_table import new_table
-from arco.iceberg.engine.properties import FORMAT_VERSION
+from arco.iceberg.engine.table import FORMAT_VERSION
 from arco.iceberg.engine.view_metadata import new_view
-from arco.iceberg.names import Name
+from arco.iceberg.name_resolution import Name
 from arco.iceberg.pointer import Pointer
 from arco.iceberg.view_request import CreateView, Query
 from arco.iceberg.wire import CreateTableRequest, CreateViewRequest

@@ -5,12 +5,13 @@ outcome decides all of them. A transaction that loses a race on one table is abo
 the next number; under a key whoever takes over aborts what its predecessor may still be about to commit,
 by going up these numbers to the first that is undecided.
 """
+# DOC transactions: """Commits to several tables, as clients send them."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-from arco.catalog.ddl import AttachTables
+from arco.catalog.ddl import AttachTables, TableName
 from arco.core.errors import (
     AlreadyExists,
     ArcoError,
@@ -21,24 +22,32 @@ from arco.core.errors import (
     Unknown,
 )
 from arco.core.ids import new_object_id, new_ulid
-from arco.iceberg.attempt import Attempt, attempt, reserve, write_attempt
-from arco.iceberg.birth import Birth, birth_refusal, name_taken, place_taken
-from arco.iceberg.commit import LONGEST_MS
-from arco.iceberg.create import is_by_same_hand, is_crowded, write_first
-from arco.iceberg.desk import Caller, Desk
+from arco.iceberg.catalog_change import Verdict, base_number, name_under
+from arco.iceberg.commit import LONGEST_MS, TABLES, CommitWork
+from arco.iceberg.context import Caller, Desk
+from arco.iceberg.create import (
+    Birth,
+    CreateWork,
+    birth_refusal,
+    is_by_same_hand,
+    is_crowded,
+    name_taken,
+    place_taken,
+    write_first,
+)
 from arco.iceberg.drop import is_doubtful
-from arco.iceberg.engine.repetition import was_applied
-from arco.iceberg.keyed import Told, refused, succeeded
-from arco.iceberg.kinds import TABLES
-from arco.iceberg.loaded import Loaded
-from arco.iceberg.names import Name, absent, look_up, occupant
-from arco.iceberg.naming import Verdict, base_number, name_under
+from arco.iceberg.engine.requirement import is_create, was_applied
+from arco.iceberg.errors import Refused, Unreadable
+from arco.iceberg.idempotency import Told, refused, run, succeeded
+from arco.iceberg.loaded_metadata import Loaded
+from arco.iceberg.name_resolution import Name, absent, look_up, occupant
 from arco.iceberg.pointer import Pointer
-from arco.iceberg.publishing import refuse_attempt
-from arco.iceberg.refusal import Refused, Unreadable
-from arco.iceberg.standing import Standing
-from arco.iceberg.transaction import Participant, Transactions
-from arco.iceberg.wire import CommitTableRequest
+from arco.iceberg.pointer_head import Standing
+from arco.iceberg.prepared_commit import Attempt, attempt, reserve, write_attempt
+from arco.iceberg.publication import refuse_attempt
+from arco.iceberg.tables import staged_birth
+from arco.iceberg.transaction_record import Participant, Transactions
+from arco.iceberg.wire import CommitTableRequest, CommitTransactionRequest
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import Hold, Terms
 from arco.storage.chain import Head
@@ -396,3 +405,56 @@ def _numbered(transaction: str, number: int) -> str:
 def _earlier(claim: Claim) -> tuple[str, ...]:
     """The transactions of those who have held this claim before."""
     return tuple(each for each in claim.ids.get("earlier", "").split(",") if each)
+
+
+MOST_TABLES = 100
+
+
+class Commits:
+    """Transactions over the tables of a catalog."""
+
+    def __init__(self, desk: Desk, records: Transactions) -> None:
+        self._desk = desk
+        self._records = records
+
+    async def commit(self, catalog: str, request: CommitTransactionRequest, caller: Caller) -> None:
+        """Change all tables, or none; one alone is a plain commit."""
+        changes = self._changes(catalog, request, caller)
+        work: CommitWork | CreateWork | TransactWork
+        if len(changes) == 1 and len(changes[0].requests) == 1:
+            [only] = changes
+            [wish] = only.requests
+            if only.birth is not None:
+                work = CreateWork(self._desk, only.birth)
+            else:
+                work = CommitWork(self._desk, only.name, wish, caller, TABLES)
+        else:
+            work = TransactWork(self._desk, self._records, changes, caller)
+        await run(self._desk, caller, work, [catalog, request])
+
+    def _changes(
+        self, catalog: str, request: CommitTransactionRequest, caller: Caller
+    ) -> list[TableChange]:
+        """What is asked of each table; what is asked of one twice comes one after the other."""
+        asked: dict[TableName, list[CommitTableRequest]] = {}
+        names: dict[TableName, Name] = {}
+        for wish in request.table_changes:
+            if wish.identifier is None:
+                raise Invalid(
+                    "every change of a transaction names its table: identifier is missing"
+                )
+            name = Name(catalog, wish.identifier.namespace, wish.identifier.name)
+            names[name.table] = name
+            asked.setdefault(name.table, []).append(wish)
+        if not 0 < len(asked) <= MOST_TABLES:
+            raise Invalid(f"a transaction changes 1 to {MOST_TABLES} tables, not {len(asked)}")
+        return [self._change(names[each], wishes, caller) for each, wishes in asked.items()]
+
+    def _change(self, name: Name, wishes: list[CommitTableRequest], caller: Caller) -> TableChange:
+        if not is_create(wishes[0].requirements):
+            return TableChange(name, tuple(wishes))
+        first = wishes[0]
+        if len(wishes) > 1:
+            updates = tuple(update for wish in wishes for update in wish.updates)
+            first = CommitTableRequest(requirements=first.requirements, updates=updates)
+        return TableChange(name, (first,), staged_birth(self._desk, name, first, caller))

@@ -15,20 +15,15 @@ from arco.catalog.decision import refuse_stale
 from arco.catalog.done import Done
 from arco.catalog.model import ObjectKind
 from arco.core.errors import (
-    AlreadyExists,
     ArcoError,
-    Conflict,
     Corrupt,
-    Invalid,
-    NotEmpty,
     NotFound,
     PreconditionFailed,
-    Unavailable,
     Unknown,
 )
-from arco.iceberg.desk import Desk
-from arco.iceberg.keyed import Told, refused, told_of
-from arco.iceberg.refusal import Refused, Unreadable
+from arco.iceberg.context import Desk
+from arco.iceberg.errors import Refused, Unreadable, core_error, unreadable
+from arco.iceberg.idempotency import Told, refused, told_of
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import Hold, Terms, Work
 
@@ -161,21 +156,3 @@ async def finished(errand: Errand, told: Told) -> Done:
         raise
     except (ArcoError, Refused) as problem:
         raise Unknown("it has taken effect, but not all that follows from it") from problem
-
-
-def unreadable(told: Unreadable) -> ArcoError:
-    """That metadata cannot be read, as an error of ours: no verdict on what was asked of them."""
-    return Corrupt(told.message) if told.status == 404 else Unavailable(told.message)
-
-
-def core_error(told: Refused) -> ArcoError:
-    """A refusal in Iceberg's words as an error of ours."""
-    if told.status == 412:
-        return PreconditionFailed(told.message)
-    if told.status == 404:
-        return NotFound(told.message)
-    if told.kind == "AlreadyExistsException":
-        return AlreadyExists(told.message)
-    if told.kind == "NamespaceNotEmptyException":
-        return NotEmpty(told.message)
-    return Conflict(told.message) if told.status == 409 else Invalid(told.message)

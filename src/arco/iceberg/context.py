@@ -1,28 +1,58 @@
 """The desk: what every operation on Iceberg tables works with."""
+# DOC rows: """Rows by name: each is looked up once for as long as the catalog stays as it is.
+#
+# A snapshot never changes, so what was found in it, or not found, stays true of it.
+# """
 
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from arco.catalog.commit import Committer
+from arco.catalog.ddl import TableName
+from arco.catalog.model import TableRow
 from arco.catalog.published import Published
 from arco.catalog.reader import SnapshotReader
+from arco.catalog.snapshot import Snapshot
 from arco.core.errors import ArcoError, Denied, NotFound
 from arco.core.lanes import Lanes
 from arco.core.runtime import Runtime
 from arco.core.tasks import Task
-from arco.iceberg.aftermath import Aftermath
-from arco.iceberg.doubt import Doubts
+from arco.iceberg.after_commit import Aftermath
 from arco.iceberg.engine.metadata import Metadata, unpacked
+from arco.iceberg.errors import Refused, Unreadable
 from arco.iceberg.files import TableFiles
-from arco.iceberg.loaded import Loaded, Shelf
+from arco.iceberg.loaded_metadata import Loaded, Shelf
 from arco.iceberg.location import Locations
 from arco.iceberg.pointer import Pointers, pointer_of, publication_of
-from arco.iceberg.refusal import Refused, Unreadable
-from arco.iceberg.rows import Rows
-from arco.iceberg.standing import Standings
+from arco.iceberg.pointer_head import Standings
+from arco.iceberg.unresolved_names import Doubts
 from arco.ledger.idempotency import Idempotency
 from arco.storage.link import Entry
 from arco.storage.store import Store
+
+_MOST = 10_000
+
+
+class Rows:
+    """What was looked up in the newest snapshot that was asked about."""
+
+    def __init__(self) -> None:
+        self._snapshot: Snapshot | None = None
+        self._found: dict[TableName, TableRow | None] = {}
+
+    async def find(self, snapshot: Snapshot, name: TableName) -> TableRow | None:
+        """The row of a name in a snapshot, if there is one."""
+        if snapshot is not self._snapshot or len(self._found) >= _MOST:
+            self._snapshot, self._found = snapshot, {}
+        found = self._found
+        if name in found:
+            return found[name]
+        try:
+            row = (await snapshot.table(name)).row
+        except NotFound:
+            row = None
+        found[name] = row
+        return row
 
 
 @dataclass(frozen=True)

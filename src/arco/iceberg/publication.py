@@ -3,14 +3,29 @@
 A snapshot that is staged, on no branch, publishes nothing. To go back to a snapshot that was on `main`
 before is no publication either, whoever has made that snapshot.
 """
+# DOC fence: """Fences: versions of a table that change nothing but who may publish its partitions (P35).
+#
+# Before a task is given to somebody else, a fence with the new attempt's name goes onto the table's chain; an
+# earlier attempt that comes late meets it inside its own commit, and is refused. It is a plain number of the
+# chain: it names the metadata in effect, races with commits like any of them, and nobody is told of it, as
+# nothing has changed.
+# """
 
 from collections.abc import Iterator
 
-from arco.catalog.publication import ATTEMPT_PROPERTY, Attempt
+import msgspec
+
+from arco.catalog.publication import ATTEMPT_PROPERTY, FLOW, Attempt, Numbered, published_by_task
 from arco.core import json
-from arco.core.errors import Invalid
+from arco.core.errors import Conflict, Invalid, NotFound
+from arco.core.ids import new_ulid
 from arco.core.json import Json
+from arco.iceberg.context import Desk
 from arco.iceberg.engine.metadata import Metadata, current_snapshot_id, objects_of
+from arco.iceberg.errors import Unreadable, unreadable
+from arco.iceberg.pointer import FENCE, Pointer
+from arco.iceberg.pointer_head import Standing
+from arco.iceberg.prepared_commit import facts_of
 
 _SOURCE = "source-snapshot-id"  # in the summary of a cherry-pick: the snapshot that was staged
 
@@ -109,3 +124,71 @@ def _find(metadata: Metadata, snapshot_id: int) -> Snapshot | None:
 def _summary(snapshot: Snapshot) -> dict[str, Json]:
     summary = snapshot.get("summary")
     return summary if isinstance(summary, dict) else {}
+
+
+SYSTEM = "client:arco"
+
+
+class IcebergFences:
+    """Fences on Iceberg tables."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def number(self, table_id: str) -> int | None:
+        """The last number of a table's chain; None if there is no table any more."""
+        standing = await self._desk.standings.of(table_id)
+        return standing.number if standing.is_live else None
+
+    async def fence(self, table_id: str, attempt: Attempt, since: int) -> Numbered | int:
+        """What an attempt at the same task has published above `since`, or else the number of a fence.
+
+        Round trips: the head, the numbers above `since` that this process has not read yet, the fence.
+        """
+        desk, chain = self._desk, self._desk.pointers.chain(table_id)
+        request_id = new_ulid(desk.runtime)
+        async with desk.lanes.enter(table_id):
+            while True:
+                standing = await desk.standings.decided(await desk.standings.of(table_id))
+                if standing.location is None:
+                    raise NotFound(f"there is no table {table_id}")
+                above = await desk.published.above(chain, since, standing.head)
+                done = published_by_task(attempt.task, above)
+                if done is not None:
+                    return done
+                body = await self._body(standing, standing.location, attempt, request_id)
+                try:
+                    head = await chain.append(standing.head, body)
+                except Conflict:
+                    continue  # a commit was faster, and may even have been the task's own
+                if head.entry is not None:
+                    desk.published.learn(chain, head.entry)
+                return head.number
+
+    async def _body(
+        self, standing: Standing, location: str, attempt: Attempt, request_id: str
+    ) -> Pointer:
+        """The metadata in effect once more, with what the last number says of them if it names them."""
+        fence = Pointer(
+            request_id=request_id,
+            operation=FENCE,
+            actor=SYSTEM,
+            update_source=FLOW,
+            metadata_location=location,
+            previous_location=location,
+            publication=attempt.publication(is_fence=True),
+        )
+        last = standing.pointer
+        if last is None or last.metadata_location != location:  # a transaction that was aborted
+            try:
+                loaded = await self._desk.load(location)
+            except Unreadable as problem:
+                raise unreadable(problem) from problem
+            return msgspec.structs.replace(fence, **facts_of(loaded.metadata))
+        return msgspec.structs.replace(
+            fence,
+            table_uuid=last.table_uuid,
+            schema_id=last.schema_id,
+            sequence_number=last.sequence_number,
+            snapshot=last.snapshot,
+        )

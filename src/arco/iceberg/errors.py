@@ -2,6 +2,19 @@
 
 from collections.abc import Sequence
 
+from arco.core.errors import (
+    AlreadyExists,
+    ArcoError,
+    AttemptFenced,
+    Conflict,
+    Corrupt,
+    Invalid,
+    NotEmpty,
+    NotFound,
+    PreconditionFailed,
+    Unavailable,
+)
+
 FENCED = "AttemptFencedException"
 
 
@@ -59,3 +72,39 @@ def commit_failed(message: str) -> Refused:
 def fenced(message: str) -> Refused:
     """Another attempt at the task has its partitions; with this status no client tries again."""
     return Refused(403, FENCED, message)
+
+
+def unreadable(told: Unreadable) -> ArcoError:
+    """That metadata cannot be read, as an error of ours: no verdict on what was asked of them."""
+    return Corrupt(told.message) if told.status == 404 else Unavailable(told.message)
+
+
+def core_error(told: Refused) -> ArcoError:
+    """A refusal in Iceberg's words as an error of ours."""
+    if told.status == 412:
+        return PreconditionFailed(told.message)
+    if told.status == 404:
+        return NotFound(told.message)
+    if told.kind == "AlreadyExistsException":
+        return AlreadyExists(told.message)
+    if told.kind == "NamespaceNotEmptyException":
+        return NotEmpty(told.message)
+    return Conflict(told.message) if told.status == 409 else Invalid(told.message)
+
+
+def in_own_words(problem: ArcoError) -> Refused:
+    """A verdict of the catalog or of the metadata engine, as Iceberg words it."""
+    message = str(problem)
+    if isinstance(problem, AttemptFenced):
+        return fenced(message)
+    if isinstance(problem, NotEmpty):
+        return Refused(409, "NamespaceNotEmptyException", message)
+    if isinstance(problem, Conflict):
+        return Refused(409, "CommitFailedException", message)
+    if isinstance(problem, AlreadyExists):
+        return Refused(409, "AlreadyExistsException", message)
+    if isinstance(problem, NotFound):
+        return Refused(404, "NotFoundException", message)
+    if isinstance(problem, Invalid):
+        return Refused(400, "BadRequestException", message)
+    raise problem

@@ -5,26 +5,80 @@ and deletes alike, as the snapshot's manifests list them: files never change, so
 Manifests never change either, so each is read once. Where partitions cannot be told by values of columns,
 or a table has too many files, the version of the whole has to do.
 """
+# DOC partition_text: """Values of Iceberg's partitions as text: days, hours and months as people write them."""
 
 import hashlib
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
 from io import BytesIO
 from typing import Any
+from uuid import UUID
 
 import fastavro
 
 from arco.core.errors import NotFound, Unavailable
 from arco.core.json import Json
 from arco.events.partition_key import format_partition_key
-from arco.iceberg.attempt import current_schema
-from arco.iceberg.desk import Desk
-from arco.iceberg.engine.metadata import Metadata, current_snapshot_id, objects_of
-from arco.iceberg.errand import unreadable
-from arco.iceberg.partition_text import Written, written_as
-from arco.iceberg.publishing import attempt_snapshots
-from arco.iceberg.refusal import Unreadable
+from arco.iceberg.context import Desk
+from arco.iceberg.engine.metadata import Metadata, current_schema, current_snapshot_id, objects_of
+from arco.iceberg.errors import Unreadable, unreadable
+from arco.iceberg.publication import attempt_snapshots
+
+Written = Callable[[object], str]
+
+NULL = "null"  # as Iceberg writes it into paths
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def written_as(transform: str) -> Written | None:
+    """How values of a transform are written; None if they do not say which values they stand for."""
+    return _WRITTEN.get(transform)
+
+
+def _value(value: object) -> str:
+    if value is None:
+        return NULL
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, UUID):
+        return str(value)
+    return str(value)
+
+
+def _day(value: object) -> str:
+    if isinstance(value, int):  # days since 1970
+        return (_EPOCH + timedelta(days=value)).date().isoformat()
+    return _value(value)
+
+
+def _hour(value: object) -> str:
+    if isinstance(value, int):
+        return f"{_EPOCH + timedelta(hours=value):%Y-%m-%dT%H}"
+    return _value(value)
+
+
+def _month(value: object) -> str:
+    if isinstance(value, int):
+        year, month = divmod(value, 12)
+        return f"{1970 + year:04d}-{month + 1:02d}"
+    return _value(value)
+
+
+_WRITTEN: dict[str, Written] = {
+    "identity": _value,
+    "day": _day,
+    "date": _day,
+    "hour": _hour,
+    "month": _month,
+}
+
 
 MOST_FILES = 200_000
 

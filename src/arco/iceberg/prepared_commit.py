@@ -15,13 +15,18 @@ from arco.core.clock import utc
 from arco.core.errors import Denied, Unavailable, Unknown
 from arco.core.ids import new_object_id
 from arco.core.json import Json
-from arco.iceberg.aftermath import Shape
-from arco.iceberg.desk import Caller, Desk
+from arco.iceberg.after_commit import Shape, write_pending
+from arco.iceberg.context import Caller, Desk
 from arco.iceberg.engine.columns import columns_of
-from arco.iceberg.engine.metadata import Metadata, encode_metadata
-from arco.iceberg.loaded import Loaded
+from arco.iceberg.engine.metadata import (
+    Metadata,
+    current_schema,
+    encode_metadata,
+    logged_files,
+    properties_of,
+)
+from arco.iceberg.loaded_metadata import Loaded
 from arco.iceberg.pointer import Pointer, SnapshotFacts
-from arco.iceberg.receipt import write_pending
 from arco.iceberg.table_paths import (
     NO_PATHS,
     PathChanges,
@@ -167,33 +172,6 @@ def facts_of(metadata: Metadata) -> dict[str, Any]:
     }
 
 
-def current_schema(metadata: Metadata) -> dict[str, Json]:
-    """The schema in use, of a table or of a view's current version."""
-    wanted = metadata.get("current-schema-id")
-    if "view-uuid" in metadata:
-        current = metadata.get("current-version-id")
-        versions = _dicts(metadata.get("versions"))
-        wanted = next(
-            (v.get("schema-id") for v in versions if v.get("version-id") == current), None
-        )
-    for schema in _dicts(metadata.get("schemas")):
-        if schema.get("schema-id") == wanted:
-            return schema
-    only = metadata.get("schema")  # version 1 may have but one
-    return only if isinstance(only, dict) else {"type": "struct", "fields": []}
-
-
-def properties_of(metadata: Metadata) -> dict[str, str]:
-    """The properties of a table or view."""
-    properties = metadata.get("properties")
-    return {} if not isinstance(properties, dict) else {k: str(v) for k, v in properties.items()}
-
-
-def logged_files(metadata: Metadata) -> set[str]:
-    """The earlier metadata files that a table's log names."""
-    return {str(each.get("metadata-file")) for each in _dicts(metadata.get("metadata-log"))}
-
-
 def _snapshot(metadata: Metadata) -> SnapshotFacts | None:
     current = _integer(metadata.get("current-snapshot-id"))
     if current is None or current < 0:
@@ -215,10 +193,6 @@ def _snapshot(metadata: Metadata) -> SnapshotFacts | None:
         added_rows=_counted(told.get("added-records")),
         added_bytes=_counted(told.get("added-files-size")),
     )
-
-
-def _dicts(value: Json) -> list[dict[str, Json]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _integer(value: Json) -> int | None:

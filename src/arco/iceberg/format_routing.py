@@ -20,9 +20,9 @@ from arco.catalog.ddl import (
 from arco.catalog.model import ObjectKind, TableFormat, TableRow
 from arco.catalog.snapshot import Snapshot
 from arco.core.errors import ArcoError, NotFound, Unavailable
-from arco.iceberg.desk import Desk
-from arco.iceberg.engine.schema_change import ColumnRequest
-from arco.iceberg.names import Name, occupant, release
+from arco.iceberg.context import Desk
+from arco.iceberg.engine.columns import ColumnRequest
+from arco.iceberg.name_resolution import Name, occupant, release
 from arco.iceberg.view_request import CreateView, DropView, UpdateView, ViewRequest
 
 NativeRequest = Ddl | ViewRequest

@@ -9,18 +9,12 @@ import msgspec
 
 from arco.core import json
 from arco.core.errors import (
-    AlreadyExists,
     ArcoError,
-    AttemptFenced,
-    Conflict,
-    Invalid,
-    NotEmpty,
-    NotFound,
 )
 from arco.core.hashing import sha256_hex
 from arco.core.ids import new_ulid
-from arco.iceberg.desk import Caller, Desk
-from arco.iceberg.refusal import FENCED, Refused, fenced
+from arco.iceberg.context import Caller, Desk
+from arco.iceberg.errors import FENCED, Refused, fenced, in_own_words
 from arco.ledger.claim import Answer, Claim, key_path
 from arco.ledger.idempotency import Hold, Terms, Work
 
@@ -112,24 +106,6 @@ def refused(problem: ArcoError | Refused) -> Answer:
     # No outcome says 403, which is mostly about the caller (P12). This one rests on the chain alone.
     status = 409 if told.kind == FENCED else told.status
     return Answer(status=status, body=msgspec.Raw(body))
-
-
-def in_own_words(problem: ArcoError) -> Refused:
-    """A verdict of the catalog or of the metadata engine, as Iceberg words it."""
-    message = str(problem)
-    if isinstance(problem, AttemptFenced):
-        return fenced(message)
-    if isinstance(problem, NotEmpty):
-        return Refused(409, "NamespaceNotEmptyException", message)
-    if isinstance(problem, Conflict):
-        return Refused(409, "CommitFailedException", message)
-    if isinstance(problem, AlreadyExists):
-        return Refused(409, "AlreadyExistsException", message)
-    if isinstance(problem, NotFound):
-        return Refused(404, "NotFoundException", message)
-    if isinstance(problem, Invalid):
-        return Refused(400, "BadRequestException", message)
-    raise problem
 
 
 def told_of(answer: Answer) -> Told:

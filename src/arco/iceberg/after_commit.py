@@ -1,0 +1,256 @@
+"""What follows a commit, beside the answer: its event and receipt, the columns, and files that may go.
+
+None of it decides anything. What fails here is done later by the reconciler, which finds it by the missing
+receipt, or by the number that the catalog's columns were read at.
+"""
+# DOC event: """The event of a commit: who changed which table with what, for statistics and for whoever follows.
+#
+# Its id follows from the table and the pointer's number, so that telling of a commit twice is telling once.
+# """
+# DOC receipt: """Receipts: for each commit a note before it, and one after it that says that it was told of.
+#
+# The first is written beside the metadata file and is for people who look into a crash. The second is
+# written once the event of the commit is in the ledger, so a commit without it is told of again by the
+# reconciler; its name follows from the metadata file, the table and the number, so it is written once
+# whoever writes it.
+# """
+
+import hashlib
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from ulid import ULID
+
+from arco.catalog.change import change
+from arco.catalog.commit import Committer
+from arco.catalog.ddl import AttachedColumn, ProjectColumns
+from arco.catalog.publication import FLOW, task_of
+from arco.core import json
+from arco.core.clock import utc
+from arco.core.errors import ArcoError, Conflict
+from arco.core.hashing import sha256_hex
+from arco.core.runtime import Runtime
+from arco.core.tasks import Task
+from arco.events.table import ICEBERG_COMMITTED_NAME, ICEBERG_COMMITTED_VERSION, IcebergCommitted
+from arco.iceberg.files import TableFiles
+from arco.iceberg.pointer import Pointer, pointer_of
+from arco.ledger.envelope import Envelope, Source
+from arco.ledger.writer import Writer
+from arco.storage.link import Entry
+from arco.storage.store import Store
+
+SYSTEM = "client:arco"
+
+_MOST_UNFINISHED = 10_000
+_PATIENCE_MS = 5_000  # of a stop
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the catalog shows of a table: its columns, and where it lies if it has moved."""
+
+    columns: tuple[AttachedColumn, ...]
+    location: str | None = None
+
+
+class Aftermath:
+    """The work that nobody waits for."""
+
+    def __init__(
+        self, store: Store, writer: Writer, committer: Committer, files: TableFiles
+    ) -> None:
+        self._store = store
+        self._writer = writer
+        self._committer = committer
+        self._files = files
+        self._tasks = store.runtime.tasks
+        self._running: set[Task[None]] = set()
+        self.unfinished: dict[str, None] = {}  # tables that the reconciler should look at soon
+
+    def follow(
+        self,
+        table_id: str,
+        entry: Entry,
+        *,
+        shape: Shape | None = None,
+        spent: Sequence[str] = (),
+    ) -> None:
+        """A number was created: tell of it; `shape` if it has changed, `spent` files may go."""
+        self.beside(table_id, self.tell(table_id, entry))
+        if shape is not None:
+            self.beside(table_id, self.project(table_id, entry.number, shape))
+        if spent:
+            self.beside(table_id, self._remove(spent))
+
+    async def tell(self, table_id: str, entry: Entry) -> None:
+        """Append the event of a number, then note that it is there."""
+        await self._writer.append([committed_event(self._store.runtime, table_id, entry)])
+        await write_committed(self._store, table_id, entry)
+
+    async def project(self, table_id: str, number: int, shape: Shape) -> None:
+        """Show the columns in the catalog; older ones never replace newer ones (P34)."""
+        request = ProjectColumns(
+            table_id=table_id, pointer=number, columns=shape.columns, location=shape.location
+        )
+        await change(self._committer, request, SYSTEM)
+
+    async def close(self) -> None:
+        """Wait a little for what is under way; the reconciler finishes the rest."""
+        try:
+            await self._tasks.deadline(_PATIENCE_MS, self._wait())
+        except TimeoutError:
+            for task in self._running:
+                task.cancel()
+
+    async def _wait(self) -> None:
+        for task in list(self._running):
+            await task.wait()
+
+    async def _remove(self, locations: Sequence[str]) -> None:
+        """Remove metadata files that the table itself has given up, if this process may."""
+        if self._files.can_delete:
+            for location in locations:
+                await self._files.delete(location)
+
+    def beside(self, table_id: str, work: Coroutine[Any, Any, None]) -> None:
+        """Do something about a table that nobody waits for."""
+        self._running = {task for task in self._running if not task.done()}
+        self._running.add(self._tasks.spawn(self._finish(table_id, work)))
+
+    async def _finish(self, table_id: str, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except ArcoError:
+            if len(self.unfinished) < _MOST_UNFINISHED:
+                self.unfinished[table_id] = None
+
+
+def committed_event(runtime: Runtime, table_id: str, entry: Entry) -> Envelope:
+    """A number of a pointer chain as an event."""
+    pointer = pointer_of(entry)
+    return Envelope(
+        event_id=_event_id(table_id, entry),
+        event_type=ICEBERG_COMMITTED_NAME,
+        event_version=ICEBERG_COMMITTED_VERSION,
+        occurred_at=entry.link.created_at,
+        received_at=utc(runtime.clock.now_ms()),
+        idempotency_key=f"{table_id}:{entry.number}",
+        source=Source(type="iceberg"),
+        payload=msgspec.Raw(json.encode(_payload(table_id, entry, pointer))),
+        caller=pointer.actor,
+    )
+
+
+def _payload(table_id: str, entry: Entry, pointer: Pointer) -> IcebergCommitted:
+    facts, made_by = pointer.snapshot, pointer.publication
+    run_id, task_id = (None, None) if made_by is None else task_of(made_by)
+    return IcebergCommitted(
+        table_id=table_id,
+        pointer_number=entry.number,
+        operation=pointer.operation,
+        actor=pointer.actor,
+        engine=pointer.engine,
+        update_source=pointer.update_source if pointer.publication is None else FLOW,
+        metadata_location=pointer.metadata_location,
+        previous_location=pointer.previous_location,
+        snapshot_id=None if facts is None else str(facts.snapshot_id),
+        snapshot_operation=None if facts is None else facts.operation,
+        row_count=None if facts is None else facts.rows,
+        size_bytes=None if facts is None else facts.size_bytes,
+        file_count=None if facts is None else facts.files,
+        added_rows=None if facts is None else facts.added_rows,
+        added_bytes=None if facts is None else facts.added_bytes,
+        changed=pointer.changed,
+        transaction=pointer.transaction,
+        run_id=run_id,
+        task_id=task_id,
+        attempt_id=None if made_by is None else made_by.attempt_id,
+        committed_at=entry.link.created_at,
+    )
+
+
+def _event_id(table_id: str, entry: Entry) -> str:
+    """A ULID of the moment of the commit that says nothing but which commit it was."""
+    noise = hashlib.sha256(f"{table_id}:{entry.number}".encode()).digest()[:10]
+    return str(ULID.from_bytes(entry.created_ms.to_bytes(6, "big") + noise))
+
+
+FORMAT = 1
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of both."""
+
+    format: int = FORMAT
+    commit_key: str
+    table_id: str
+    pointer_number: int
+    request_id: str
+    metadata_location: str
+    base_location: str | None = None
+    operation: str
+    actor: str
+    engine: str | None = None
+    snapshot_id: int | None = None
+    transaction: str | None = None
+
+
+def receipt_key(state: str, at: datetime, commit_key: str) -> str:
+    """Where a receipt is kept."""
+    return f"events/{at:%Y-%m-%d}/iceberg/{state}/{commit_key}.json"
+
+
+def commit_key(metadata_location: str) -> str:
+    """The name of a commit among receipts."""
+    return sha256_hex(metadata_location.encode())
+
+
+async def write_pending(
+    store: Store, at: datetime, table_id: str, number: int, pointer: Pointer
+) -> None:
+    """Note that a commit is about to happen; whatever is wrong with it, the commit goes on."""
+    receipt = _receipt(table_id, number, pointer)
+    try:
+        await store.create(receipt_key("pending", at, receipt.commit_key), json.encode(receipt))
+    except ArcoError:
+        return
+
+
+async def write_committed(store: Store, table_id: str, entry: Entry) -> None:
+    """Note that a commit was told of."""
+    receipt = _receipt(table_id, entry.number, pointer_of(entry))
+    try:
+        await store.create(_committed(table_id, entry), json.encode(receipt))
+    except Conflict:
+        return  # somebody has noted it already
+
+
+async def is_told(store: Store, table_id: str, entry: Entry) -> bool:
+    """Whether the event of this commit is in the ledger for sure."""
+    return await store.find(_committed(table_id, entry)) is not None
+
+
+def _committed(table_id: str, entry: Entry) -> str:
+    key = commit_key(pointer_of(entry).metadata_location)
+    # Another table, a tombstone, an undrop or an aborted transaction may name the same file.
+    name = f"{key}-{table_id}-{entry.number}"
+    return receipt_key("committed", entry.link.created_at, name)
+
+
+def _receipt(table_id: str, number: int, pointer: Pointer) -> Receipt:
+    return Receipt(
+        commit_key=commit_key(pointer.metadata_location),
+        table_id=table_id,
+        pointer_number=number,
+        request_id=pointer.request_id,
+        metadata_location=pointer.metadata_location,
+        base_location=pointer.previous_location,
+        operation=pointer.operation,
+        actor=pointer.actor,
+        engine=pointer.engine,
+        snapshot_id=None if pointer.snapshot is None else pointer.snapshot.snapshot_id,
+        transaction=pointer.transaction,
+    )
