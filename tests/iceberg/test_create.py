@@ -50,7 +50,7 @@ async def test_a_new_table_is_there_for_everybody() -> None:
     made = await shop.a.create("t", properties={"owner": "ada"})
     table_id = id_of(made)
     assert (await shop.b.load("t")).raw == made.raw
-    assert made.metadata["location"] == shop.a.desk.locations.managed(table_id)
+    assert made.metadata["location"] == shop.a.context.locations.managed(table_id)
     [first] = await shop.pointers(table_id)
     assert (first.operation, first.metadata_location) == ("create", made.location)
     assert first.previous_location is None
@@ -60,7 +60,7 @@ async def test_a_new_table_is_there_for_everybody() -> None:
 
 async def test_the_catalog_shows_the_columns_of_a_new_table() -> None:
     shop, [table_id] = await with_table("t")
-    columns = await (await shop.b.desk.reader.head()).columns(table_id)
+    columns = await (await shop.b.context.reader.head()).columns(table_id)
     assert [(each.row.name, each.row.data_type) for each in columns] == [
         ("id", "bigint"),
         ("placed_at", "timestamp"),

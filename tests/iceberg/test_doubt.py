@@ -3,7 +3,7 @@
 import asyncio
 from datetime import timedelta
 
-from arco.iceberg.drop import is_doubtful
+from arco.iceberg.drop import is_unresolved
 from tests.catalog.workshop import is_down
 from tests.iceberg.workshop import (
     Api,
@@ -19,7 +19,7 @@ from tests.iceberg.workshop import (
 
 
 async def _open(api: Api) -> frozenset[str]:
-    return await api.desk.doubts.open()
+    return await api.context.unresolved_names.open()
 
 
 async def _drop_later(shop: Workshop, name: str, minutes: float) -> None:
@@ -122,5 +122,5 @@ async def test_doubts_of_many_at_once_are_all_written_down() -> None:
 async def test_what_never_got_a_name_is_a_doubt_for_a_while_only() -> None:
     shop, _ = await with_table("t")
     unknown = "00000000-0000-4000-8000-000000000000"
-    assert await is_doubtful(shop.a.desk, unknown, is_old=False)
-    assert not await is_doubtful(shop.a.desk, unknown, is_old=True)
+    assert await is_unresolved(shop.a.context, unknown, is_old=False)
+    assert not await is_unresolved(shop.a.context, unknown, is_old=True)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from arco.core.errors import Unavailable, Unknown
-from arco.iceberg.name_resolution import release
+from arco.iceberg.name_resolution import release_name
 from tests.catalog.workshop import is_down, names_in
 from tests.iceberg.workshop import (
     Workshop,
@@ -78,9 +78,9 @@ async def test_a_commit_that_comes_after_the_tombstone_is_refused() -> None:
 async def test_drops_and_commits_at_once_leave_no_commit_after_the_tombstone() -> None:
     shop, [table_id] = await with_table("t")
     works = [shop.a.mark("t", "x"), shop.b.mark("t", "y"), shop.b.drop("t"), shop.a.mark("t", "z")]
-    told = await asyncio.gather(*works, return_exceptions=True)
+    result = await asyncio.gather(*works, return_exceptions=True)
     operations = [each.operation for each in await shop.pointers(table_id)]
-    landed = sum(not isinstance(each, BaseException) for each in told)
+    landed = sum(not isinstance(each, BaseException) for each in result)
     assert operations == ["create", *["commit"] * (landed - 1), "drop"]
 
 
@@ -171,8 +171,8 @@ async def test_a_late_release_does_not_take_the_name_of_the_next_table() -> None
     """It names its table and its tombstone, and another table has the name by then."""
     shop, old = await _half_dropped()
     made = await shop.b.create("t")
-    standing = await shop.b.desk.standings.of(old)
-    await release(shop.b.desk, old, standing)
+    table_head = await shop.b.context.heads.of(old)
+    await release_name(shop.b.context, old, table_head)
     assert id_of(await shop.api().load("t")) == id_of(made)
 
 
@@ -204,7 +204,7 @@ async def test_a_drop_writes_down_first_that_the_name_may_be_dead() -> None:
     shop, [table_id] = await with_table("t")
     shop.a.line.die("create", pointer_key(table_id, 1))
     await dies(shop.a, shop.a.drop("t"))
-    assert table_id in await shop.b.desk.doubts.open()
+    assert table_id in await shop.b.context.unresolved_names.open()
     assert await shop.b.names() == ["t"], "nothing was dropped"
 
 
@@ -220,8 +220,8 @@ async def test_unregistering_tells_the_last_metadata_and_no_commit_follows() -> 
     shop, [table_id] = await with_table("t")
     made = await shop.a.mark("t", "x")
     caller = shop.b.caller("unregisterTable")
-    told = await shop.b.iceberg.tables.unregister("default", ("s",), "t", caller)
-    assert (told.location, told.raw) == (made.location, made.raw)
+    result = await shop.b.iceberg.tables.unregister("default", ("s",), "t", caller)
+    assert (result.location, result.raw) == (made.location, made.raw)
     assert (await refusal(shop.a.mark("t", "y"))).kind == "NoSuchTableException"
     assert (await shop.pointers(table_id))[-1].operation == "unregister"
 

@@ -68,18 +68,18 @@ class Plainly:
 @dataclass(frozen=True)
 class Asked:
     status: int
-    told: Any
+    result: Any
 
 
 async def ask(api: Api, request: NativeRequest) -> Asked:
     """Have a process carry a request out, always under the same key."""
-    desk, native = api.desk, api.iceberg.native
+    context, native = api.context, api.iceberg.native
     caller = Caller(ANN, "test/1", "k", "deed", api.clock.elapsed_ms(), update_source="native")
-    ids: dict[str, str] = {OBJECT: new_object_id(desk.runtime)}
-    plain = change_work(desk.committer, lambda _: plain_request(request), ANN, Plainly(), ids)
+    ids: dict[str, str] = {OBJECT: new_object_id(context.runtime)}
+    plain = change_work(context.committer, lambda _: plain_request(request), ANN, Plainly(), ids)
     path = key_path(SCOPE, principal=ANN, api="v1", operation="deed", key="k")
     work = native.work(request, caller, plain, Plainly())
-    answer = await desk.idempotency.once(path, "same", work, arrived_ms=caller.arrived_ms)
+    answer = await context.idempotency.once(path, "same", work, arrived_ms=caller.arrived_ms)
     return Asked(answer.status, json.decode(bytes(answer.body), Any))
 
 
@@ -107,7 +107,7 @@ async def test_a_request_whose_holder_died_after_it_landed_is_finished_by_the_re
         await dies(shop.a, ask(shop.a, DEEDS[name]))
     shop.pass_by(30)
     again = await ask(shop.b, DEEDS[name])
-    assert (again.status, again.told[:3]) == (wanted.status, wanted.told[:3])
+    assert (again.status, again.result[:3]) == (wanted.status, wanted.result[:3])
     assert (await ask(shop.api(), DEEDS[name])) == again
 
 
@@ -121,7 +121,7 @@ async def test_a_request_whose_holder_died_before_it_landed_is_taken_over(name: 
         await dies(shop.a, ask(shop.a, DEEDS[name]))
     shop.pass_by(30)
     again = await ask(shop.b, DEEDS[name])
-    assert (again.status, again.told[:3]) == (wanted.status, wanted.told[:3])
+    assert (again.status, again.result[:3]) == (wanted.status, wanted.result[:3])
 
 
 @every_deed
@@ -193,7 +193,7 @@ async def test_a_table_whose_format_is_not_icebergs_is_the_catalogs_own() -> Non
 
 async def test_a_table_that_another_process_has_made_is_known_by_its_format() -> None:
     shop = await _shop()
-    await shop.b.desk.reader.head()
+    await shop.b.context.reader.head()
     await shop.a.create("late")
     late = TableName("default", ("s",), "late")
     drop = DropTable(target=late)
@@ -212,5 +212,5 @@ async def test_an_undrop_whose_holder_died_is_finished_by_the_retry() -> None:
     await dies_at_the_compactor(shop, shop.a, ask(shop.a, request), arrives=True)
     shop.pass_by(30)
     again = await ask(shop.b, request)
-    assert (again.status, again.told[0]) == (200, "t")
+    assert (again.status, again.result[0]) == (200, "t")
     assert len(await shop.pointers(row.table_id)) == 3  # made, dropped, brought back

@@ -27,7 +27,12 @@ async def test_every_change_of_a_table_is_told_of() -> None:
     await shop.a.undrop(table_id)
     for api in (shop.a, shop.b):
         await api.settle()
-    assert await shop.told(table_id) == [(0, "create"), (1, "commit"), (2, "drop"), (3, "undrop")]
+    assert await shop.reported(table_id) == [
+        (0, "create"),
+        (1, "commit"),
+        (2, "drop"),
+        (3, "undrop"),
+    ]
 
 
 async def test_an_event_says_who_changed_what_with_which_program() -> None:
@@ -36,8 +41,8 @@ async def test_an_event_says_who_changed_what_with_which_program() -> None:
     made = await shop.a.mark("t", "x")
     await shop.a.settle()
     entry = (await shop.chain(table_id))[1]
-    _, told = await _events(shop)
-    assert told == IcebergCommitted(
+    _, event = await _events(shop)
+    assert event == IcebergCommitted(
         table_id=table_id,
         pointer_number=1,
         operation="commit",
@@ -53,7 +58,7 @@ async def test_an_event_says_who_changed_what_with_which_program() -> None:
 
 async def test_an_event_carries_the_figures_of_the_snapshot() -> None:
     shop, [table_id] = await with_table("t")
-    place = shop.a.desk.locations.managed(table_id)
+    place = shop.a.context.locations.managed(table_id)
     summary = {
         "operation": "append",
         "total-records": "7",
@@ -66,10 +71,10 @@ async def test_an_event_carries_the_figures_of_the_snapshot() -> None:
     when = {"sequence-number": 1, "timestamp-ms": BORN_MS}
     await shop.a.commit("t", add(2**62, **{**wish, **when}), point(2**62))
     await shop.a.settle()
-    _, told = await _events(shop)
-    assert told.snapshot_id == str(2**62), "as text: such ids do not fit into a float"
-    assert (told.row_count, told.size_bytes, told.file_count) == (7, 700, 2)
-    assert (told.added_rows, told.added_bytes, told.snapshot_operation) == (3, None, "append")
+    _, event = await _events(shop)
+    assert event.snapshot_id == str(2**62), "as text: such ids do not fit into a float"
+    assert (event.row_count, event.size_bytes, event.file_count) == (7, 700, 2)
+    assert (event.added_rows, event.added_bytes, event.snapshot_operation) == (3, None, "append")
 
 
 async def test_an_event_says_that_a_pipeline_has_published() -> None:
@@ -94,14 +99,14 @@ async def test_an_event_has_the_same_id_whoever_tells_it_and_another_for_each_nu
     await shop.a.mark("t", "x")
     first, second = await shop.chain(table_id)
     runtime = shop.inner.runtime
-    told = committed_event(runtime, table_id, first)
+    event = committed_event(runtime, table_id, first)
     shop.pass_by(100)
     again = committed_event(runtime, table_id, first)
-    assert (told.event_id, told.idempotency_key) == (again.event_id, again.idempotency_key)
-    assert told.event_id != committed_event(runtime, table_id, second).event_id
-    assert told.event_id != committed_event(runtime, "another", first).event_id
-    assert told.occurred_at == first.link.created_at
-    assert told.received_at != again.received_at
+    assert (event.event_id, event.idempotency_key) == (again.event_id, again.idempotency_key)
+    assert event.event_id != committed_event(runtime, table_id, second).event_id
+    assert event.event_id != committed_event(runtime, "another", first).event_id
+    assert event.occurred_at == first.link.created_at
+    assert event.received_at != again.received_at
 
 
 async def test_an_event_is_of_a_type_that_is_declared() -> None:
@@ -120,11 +125,11 @@ async def test_the_tables_of_a_transaction_are_told_of_once_it_is_decided() -> N
 
     async def nothing_is_told() -> None:
         for table_id in ids:
-            assert await shop.told(table_id) == [(0, "create")]
+            assert await shop.reported(table_id) == [(0, "create")]
 
     shop.a.line.before("create", "/outcome.json", nothing_is_told)
     await shop.a.transact(on("t", marking("x")), on("u", marking("x")))
     await shop.a.settle()
     for table_id in ids:
-        assert await shop.told(table_id) == [(0, "create"), (1, "commit")]
+        assert await shop.reported(table_id) == [(0, "create"), (1, "commit")]
     assert len({each.transaction for each in await _events(shop)} - {None}) == 1

@@ -196,7 +196,7 @@ async def test_a_fence_changes_nothing_and_nobody_is_told_of_it() -> None:
     for api in (shop.a, shop.b):
         await api.iceberg.reconciler.round(full=True)
         await api.settle()
-    assert await shop.told(table_id) == [(0, "create"), (1, "commit")]
+    assert await shop.reported(table_id) == [(0, "create"), (1, "commit")]
     made = await shop.a.mark("t", "x")
     assert "/00003-" in str(made.location)
 
@@ -268,7 +268,9 @@ async def test_a_transaction_of_one_table_is_a_commit_and_is_checked_like_one() 
 async def test_a_table_that_is_made_with_its_first_data_names_their_attempt() -> None:
     shop, _ = await with_table("t")
     await shop.a.transact(_made_with(attempt_at(shop, "one", -1)))
-    row = (await (await shop.b.desk.reader.head()).table(TableName("default", ("s",), "new"))).row
+    row = (
+        await (await shop.b.context.reader.head()).table(TableName("default", ("s",), "new"))
+    ).row
     assert await _said(shop, row.table_id) == [("create", "one", False)]
     found = await shop.b.iceberg.fences.fence(row.table_id, attempt_at(shop, "two", -1), since=-1)
     assert isinstance(found, Numbered)
@@ -311,10 +313,10 @@ async def test_a_cherry_pick_publishes_the_attempt_that_has_staged_its_source() 
 BAD = ["", "{}", "[]", '{"attempt_id":"x"}', json.encode({"attempt_id": 1}).decode(), "not json"]
 
 
-@pytest.mark.parametrize("told", BAD)
-async def test_an_attempt_that_cannot_be_read_is_a_bad_request(told: str) -> None:
+@pytest.mark.parametrize("attempt_text", BAD)
+async def test_an_attempt_that_cannot_be_read_is_a_bad_request(attempt_text: str) -> None:
     shop, [table_id] = await with_table("t")
-    wrong = await refusal(publish(shop.a, 1, told or "{"))
+    wrong = await refusal(publish(shop.a, 1, attempt_text or "{"))
     assert (wrong.status, wrong.kind) == (400, "BadRequestException")
     assert len(await shop.chain(table_id)) == 1
 
@@ -427,9 +429,9 @@ async def test_a_commit_of_an_attempt_costs_nothing_more_if_nothing_has_happened
     before = len(shop.a.line.seen)
     await shop.a.commit("t", *plain)
     cost = _deciding(shop, before)
-    mine = [await adding(shop.a, 2, attempt_at(shop, "one", 2)), point(2)]
+    landed = [await adding(shop.a, 2, attempt_at(shop, "one", 2)), point(2)]
     before = len(shop.a.line.seen)
-    await shop.a.commit("t", *mine)
+    await shop.a.commit("t", *landed)
     assert _deciding(shop, before) == cost
     assert (await shop.pointers(table_id))[3].publication is not None
 

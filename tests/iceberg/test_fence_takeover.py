@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from arco.catalog.publication import Numbered
-from arco.iceberg.errors import FENCED, Refused
+from arco.iceberg.errors import FENCED, IcebergError
 from tests.iceberg.publishing import attempt_at, current, publish
 from tests.iceberg.workshop import Line, Workshop, with_table
 
@@ -57,7 +57,7 @@ async def test_a_commit_that_stood_still_at_any_request_publishes_or_is_refused(
         try:
             await publish(api, 1, attempt_at(shop, "one", 0), key=key)
             by = "one"
-        except Refused as late:
+        except IcebergError as late:
             # Before its own commit is on the way the client has read the newer table, and is late all
             # the same; after that its snapshot is stale as well.
             assert late.kind in {FENCED, "CommitFailedException"}

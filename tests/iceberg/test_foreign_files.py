@@ -11,10 +11,10 @@ from arco.core import json
 from arco.core.json import Json
 from arco.iceberg.engine.new_table import new_table
 from arco.iceberg.files import TableFiles
-from arco.iceberg.garbage_collection import TableCollection, TableJanitor
+from arco.iceberg.garbage_collection import TableGarbageCollector, TableGcReport
 from arco.iceberg.location import METADATA_PATH, Locations
 from arco.iceberg.service import open_iceberg
-from arco.iceberg.transaction_record import Transactions
+from arco.iceberg.transaction_record import TransactionRecords
 from arco.storage.backend import Backend, Meta
 from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.outside import Outside
@@ -63,12 +63,12 @@ def _cleaner(shop: Workshop, outside: Backend | None = None) -> Api:
     return Api(line, office, iceberg, shop.inner.clock)
 
 
-async def _collect(shop: Workshop) -> TableCollection:
+async def _collect(shop: Workshop) -> TableGcReport:
     """A collection to which everything in the declared place is old."""
     api = _cleaner(shop, _Aged(shop.outside))
-    janitor, transactions = shop.inner.store(Role.JANITOR), Transactions(api.desk.store)
-    return await TableJanitor(
-        api.desk, transactions, janitor, retention_ms=SHORTEST_RETENTION_MS
+    janitor, transactions = shop.inner.store(Role.JANITOR), TransactionRecords(api.context.store)
+    return await TableGarbageCollector(
+        api.context, transactions, janitor, retention_ms=SHORTEST_RETENTION_MS
     ).collect()
 
 

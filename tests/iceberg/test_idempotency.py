@@ -86,8 +86,8 @@ async def _state(shop: Workshop) -> dict[str, object]:
     return {"tables": shown, "namespaces": spaces}
 
 
-def _answer(told: object) -> object:
-    return getattr(told, "location", told)
+def _answer(result: object) -> object:
+    return getattr(result, "location", result)
 
 
 @every_deed
@@ -224,7 +224,7 @@ async def test_a_commit_that_landed_is_no_refusal_though_its_requirement_fails_b
 
 
 def _snapshot(shop: Workshop, table_id: str, number: int) -> list[dict[str, Json]]:
-    place = shop.a.desk.locations.managed(table_id)
+    place = shop.a.context.locations.managed(table_id)
     manifests = {"manifest-list": f"{place}/metadata/snap-{number}.avro"}
     return [add(number, **manifests), point(number)]
 

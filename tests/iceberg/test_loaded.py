@@ -4,7 +4,7 @@ import gzip
 
 from arco.core import json
 from arco.iceberg.engine.metadata import Metadata, encode_metadata, refs_only
-from arco.iceberg.loaded_metadata import Form, Loaded, Shelf
+from arco.iceberg.loaded_metadata import LoadedMetadata, MetadataCache, SnapshotsMode
 from tests.iceberg.engine.sample_metadata import append, apply, point, table
 
 PLACE = "s3://bucket/t/metadata/00003-x.metadata.json"
@@ -15,14 +15,16 @@ def _history() -> Metadata:
     return apply(append(table(), 1, 2, 3), point(1, "old", "tag"))
 
 
-def _loaded(metadata: Metadata, location: str | None = PLACE, config: bytes = b"{}") -> Loaded:
-    return Loaded(location, encode_metadata(metadata), config=config)
+def _loaded(
+    metadata: Metadata, location: str | None = PLACE, config: bytes = b"{}"
+) -> LoadedMetadata:
+    return LoadedMetadata(location, encode_metadata(metadata), config=config)
 
 
 def test_an_answer_is_the_stored_bytes_with_a_head_and_a_tail() -> None:
     raw = b'{ "format-version" : 2, "table-uuid":"x", "unknown": [1, 1.50] }'
-    loaded = Loaded(PLACE, raw, config=b'{"a":"b"}')
-    assert loaded.body(Form.ALL) == (
+    loaded = LoadedMetadata(PLACE, raw, config=b'{"a":"b"}')
+    assert loaded.body(SnapshotsMode.ALL) == (
         b'{"metadata-location":"'
         + PLACE.encode()
         + b'","metadata":'
@@ -33,7 +35,7 @@ def test_an_answer_is_the_stored_bytes_with_a_head_and_a_tail() -> None:
 
 
 def test_what_was_staged_has_no_location() -> None:
-    body = json.decode(_loaded(table(), None).body(Form.ALL), dict)
+    body = json.decode(_loaded(table(), None).body(SnapshotsMode.ALL), dict)
     assert body["metadata-location"] is None
     assert body["metadata"] == table()
 
@@ -41,7 +43,7 @@ def test_what_was_staged_has_no_location() -> None:
 def test_a_location_with_signs_that_json_escapes_is_answered_as_it_is() -> None:
     location = 's3://b/"quoted"\\and\x7fmore/ü'
     assert (
-        json.decode(_loaded(table(), location).body(Form.ALL), dict)["metadata-location"]
+        json.decode(_loaded(table(), location).body(SnapshotsMode.ALL), dict)["metadata-location"]
         == location
     )
 
@@ -49,74 +51,76 @@ def test_a_location_with_signs_that_json_escapes_is_answered_as_it_is() -> None:
 def test_the_short_form_leaves_out_snapshots_that_nothing_names() -> None:
     whole = _history()
     loaded = _loaded(whole)
-    short = json.decode(loaded.body(Form.REFS), dict)
+    short = json.decode(loaded.body(SnapshotsMode.REFS), dict)
     assert [each["snapshot-id"] for each in short["metadata"]["snapshots"]] == [1, 3]
     assert short["metadata"] == refs_only(whole)
     assert short["metadata-location"] == PLACE
-    assert json.decode(loaded.body(Form.ALL), dict)["metadata"] == whole
+    assert json.decode(loaded.body(SnapshotsMode.ALL), dict)["metadata"] == whole
 
 
 def test_the_short_form_of_a_table_without_spare_snapshots_is_the_whole_one() -> None:
     loaded = _loaded(append(table(), 1))
-    assert loaded.body(Form.REFS) == loaded.body(Form.ALL)
+    assert loaded.body(SnapshotsMode.REFS) == loaded.body(SnapshotsMode.ALL)
 
 
 def test_a_compressed_answer_says_the_same_and_is_made_once() -> None:
     loaded = _loaded(_history())
-    for form in Form:
+    for form in SnapshotsMode:
         assert gzip.decompress(loaded.gzipped(form)) == loaded.body(form)
         assert loaded.gzipped(form) is loaded.gzipped(form)
 
 
 def test_tags_tell_forms_and_files_apart_and_nothing_else() -> None:
     one = _loaded(_history())
-    tags = {one.etag(form) for form in Form} | {
-        _loaded(_history(), f"{PLACE}2").etag(form) for form in Form
+    tags = {one.etag(form) for form in SnapshotsMode} | {
+        _loaded(_history(), f"{PLACE}2").etag(form) for form in SnapshotsMode
     }
     assert len(tags) == 4
     assert all(tag.startswith('"') and tag.endswith('"') and len(tag) > 10 for tag in tags)
-    assert _loaded(table()).etag(Form.ALL) == one.etag(Form.ALL), "a file never changes"
+    assert _loaded(table()).etag(SnapshotsMode.ALL) == one.etag(SnapshotsMode.ALL), (
+        "a file never changes"
+    )
 
 
 def test_metadata_are_parsed_when_they_are_needed_and_take_more_room_then() -> None:
     loaded = _loaded(_history())
     before = loaded.kept_bytes
-    loaded.body(Form.ALL)
+    loaded.body(SnapshotsMode.ALL)
     assert loaded.kept_bytes == before
     assert loaded.metadata == _history()
     assert loaded.kept_bytes > before
 
 
 def test_a_shelf_has_what_was_put_there() -> None:
-    shelf, loaded = Shelf(1_000_000), _loaded(table())
-    assert shelf.get(PLACE) is None
-    shelf.put(loaded)
-    assert shelf.get(PLACE) is loaded
-    shelf.forget(PLACE)
-    assert shelf.get(PLACE) is None
-    shelf.forget(PLACE)
+    metadata_cache, loaded = MetadataCache(1_000_000), _loaded(table())
+    assert metadata_cache.get(PLACE) is None
+    metadata_cache.put(loaded)
+    assert metadata_cache.get(PLACE) is loaded
+    metadata_cache.forget(PLACE)
+    assert metadata_cache.get(PLACE) is None
+    metadata_cache.forget(PLACE)
 
 
 def test_what_was_staged_is_not_kept() -> None:
-    shelf = Shelf(1_000_000)
-    shelf.put(_loaded(table(), None))
-    assert not shelf._kept
+    metadata_cache = MetadataCache(1_000_000)
+    metadata_cache.put(_loaded(table(), None))
+    assert not metadata_cache._kept
 
 
 def test_a_full_shelf_forgets_what_was_used_longest_ago() -> None:
     each = _loaded(table()).kept_bytes
-    shelf = Shelf(20 * each)
+    metadata_cache = MetadataCache(20 * each)
     for n in range(200):
-        shelf.put(_loaded(table(), f"{PLACE}{n}"))
-        shelf.get(f"{PLACE}0")
-    assert shelf.get(f"{PLACE}0") is not None
-    assert shelf.get(f"{PLACE}1") is None
-    assert shelf.get(f"{PLACE}199") is not None
-    assert sum(kept.kept_bytes for kept in shelf._kept.values()) <= 36 * each
+        metadata_cache.put(_loaded(table(), f"{PLACE}{n}"))
+        metadata_cache.get(f"{PLACE}0")
+    assert metadata_cache.get(f"{PLACE}0") is not None
+    assert metadata_cache.get(f"{PLACE}1") is None
+    assert metadata_cache.get(f"{PLACE}199") is not None
+    assert sum(kept.kept_bytes for kept in metadata_cache._kept.values()) <= 36 * each
 
 
 def test_one_file_that_is_larger_than_the_shelf_is_kept_alone() -> None:
-    shelf = Shelf(10)
+    metadata_cache = MetadataCache(10)
     for n in range(3):
-        shelf.put(_loaded(table(), f"{PLACE}{n}"))
-    assert list(shelf._kept) == [f"{PLACE}2"]
+        metadata_cache.put(_loaded(table(), f"{PLACE}{n}"))
+    assert list(metadata_cache._kept) == [f"{PLACE}2"]

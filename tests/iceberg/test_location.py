@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from arco.core.errors import Invalid
 from arco.core.json import Json
-from arco.iceberg.location import PATHS, Locations, Placed
+from arco.iceberg.location import PATHS, Locations, TableLocation
 from tests.figures import Figure
 from tests.iceberg.hostile import ALLOWED, OTHER, OWN, ROOT, leads_astray
 from tests.iceberg.hostile import location as hostile
@@ -21,8 +21,8 @@ TABLE = LOCATIONS.managed(OWN)
 EXTERNAL = "s3://ext/sales/orders"
 
 
-def placed(location: str) -> Placed:
-    return LOCATIONS.placed(location, table_id=OWN)
+def placed(location: str) -> TableLocation:
+    return LOCATIONS.table_location(location, table_id=OWN)
 
 
 def set_location(location: Json) -> dict[str, Json]:
@@ -31,7 +31,7 @@ def set_location(location: Json) -> dict[str, Json]:
 
 def test_a_table_that_asks_for_nothing_lies_under_its_id() -> None:
     assert LOCATIONS.managed(OWN) == f"{ROOT}warehouse/{OWN}"
-    assert placed(TABLE) == Placed(TABLE, f"warehouse/{OWN}/", managed=True)
+    assert placed(TABLE) == TableLocation(TABLE, f"warehouse/{OWN}/", managed=True)
     assert placed(TABLE + "/") == placed(TABLE)
 
 
@@ -54,8 +54,8 @@ def test_a_table_that_asks_for_nothing_lies_under_its_id() -> None:
 def test_a_declared_place_is_kept_in_one_spelling_and_shown_as_it_was_given(
     location: str, stored: str
 ) -> None:
-    assert placed(location) == Placed(location, stored, managed=False)
-    assert placed(location + "//") == Placed(location, stored, managed=False)
+    assert placed(location) == TableLocation(location, stored, managed=False)
+    assert placed(location + "//") == TableLocation(location, stored, managed=False)
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,11 @@ def test_on_a_disk_that_knows_no_capitals_our_root_is_ours_as_well() -> None:
     locations = Locations("file:///srv/Arco/tenant=default/workspace=default/", ["file:///srv/"])
     for location in ("file:///srv/arco/t", "file:/srv/ARCO/tenant=x/t", "/srv/arco"):
         with pytest.raises(Invalid, match="belongs to Arco"):
-            locations.placed(location, table_id=OWN)
-    assert locations.placed("/srv/arcology/t", table_id=OWN).stored == "file:///srv/arcology/t/"
+            locations.table_location(location, table_id=OWN)
+    assert (
+        locations.table_location("/srv/arcology/t", table_id=OWN).stored
+        == "file:///srv/arcology/t/"
+    )
 
 
 def test_a_root_with_a_space_is_spelled_as_engines_take_it() -> None:
@@ -131,23 +134,23 @@ def test_a_root_with_a_space_is_spelled_as_engines_take_it() -> None:
     locations = Locations(root, ())
     assert locations.managed(OWN) == f"{root}warehouse/{OWN}"
     slashes = locations.managed(OWN).replace("file:///", "file:/")
-    assert locations.placed(slashes, table_id=OWN).stored == f"warehouse/{OWN}/"
+    assert locations.table_location(slashes, table_id=OWN).stored == f"warehouse/{OWN}/"
     with pytest.raises(Invalid):
-        locations.placed(locations.managed(OWN).replace(" ", "%20"), table_id=OWN)
+        locations.table_location(locations.managed(OWN).replace(" ", "%20"), table_id=OWN)
 
 
 def test_a_workspace_in_memory_has_tables_too() -> None:
     locations = Locations("memory://tenant=default/workspace=default/", ())
-    assert locations.placed(locations.managed(OWN), table_id=OWN).managed
+    assert locations.table_location(locations.managed(OWN), table_id=OWN).managed
     for location in ("memory://tenant=other/x", locations.managed(OTHER), locations.managed("..")):
         with pytest.raises(Invalid):
-            locations.placed(location, table_id=OWN)
+            locations.table_location(location, table_id=OWN)
 
 
 def test_the_folder_of_a_staged_or_dropped_table_is_open_to_who_has_its_id() -> None:
     other = LOCATIONS.managed(OTHER)
-    found = LOCATIONS.placed(other, table_id=OWN, also=frozenset({OTHER}))
-    assert found == Placed(other, f"warehouse/{OTHER}/", managed=True)
+    found = LOCATIONS.table_location(other, table_id=OWN, also=frozenset({OTHER}))
+    assert found == TableLocation(other, f"warehouse/{OTHER}/", managed=True)
     file = f"{other}/metadata/00003-x.metadata.json"
     LOCATIONS.check_metadata_file(file, also=frozenset({OTHER}))
     LOCATIONS.check_metadata_file(f"{EXTERNAL}/metadata/v3.metadata.json")
@@ -358,7 +361,9 @@ NAMES = st.text(
 def test_every_plain_folder_below_a_declared_place_is_open(names: list[str]) -> None:
     path = "/".join(names)
     found = placed(f"s3://ext/sales/{path}/")
-    assert found == Placed(f"s3://ext/sales/{path}", f"s3://ext/sales/{path}/", managed=False)
+    assert found == TableLocation(
+        f"s3://ext/sales/{path}", f"s3://ext/sales/{path}/", managed=False
+    )
     assert placed(found.stored).stored == found.stored
 
 

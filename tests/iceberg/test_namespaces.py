@@ -169,10 +169,10 @@ async def test_a_namespace_that_holds_a_table_of_an_undecided_transaction_is_not
 async def test_properties_are_set_and_removed_in_one_go() -> None:
     shop = await begun()
     await shop.a.make_namespace("n", properties={"keep": "1", "old": "1", "comment": "c"})
-    told = await _update(
+    result = await _update(
         shop.b, "n", removals=("old", "never", "comment", "old"), keep="2", new="1"
     )
-    assert told == PropertiesUpdated(("keep", "new"), ("old", "comment"), ("never",))
+    assert result == PropertiesUpdated(("keep", "new"), ("old", "comment"), ("never",))
     assert await _load(shop.a, "n") == {"keep": "2", "new": "1"}
 
 
@@ -233,7 +233,7 @@ async def test_a_drop_is_replayed_while_other_names_are_in_doubt() -> None:
     await shop.a.settle()
     shop.inner.post.always = is_down
     await shop.a.drop("t")
-    assert await shop.a.desk.doubts.open()
+    assert await shop.a.context.unresolved_names.open()
     await shop.b.drop_namespace("n", key="k")
 
 

@@ -2,16 +2,20 @@
 
 from arco.core import json
 from arco.core.errors import Unavailable
-from arco.iceberg.after_commit import Receipt, commit_key
+from arco.iceberg.after_commit import CommitReceipt, commit_key
 from arco.storage.roles import Role
 from tests.iceberg.workshop import Workshop, dies, marking, on, pointer_key, refusal, with_table
 
 
-async def _receipts(shop: Workshop, state: str) -> list[Receipt]:
+async def _receipts(shop: Workshop, state: str) -> list[CommitReceipt]:
     keys = await shop.inner.keys("events/")
     store = shop.inner.store(Role.API)
     return sorted(
-        [json.decode(await store.get(key), Receipt) for key in keys if f"/iceberg/{state}/" in key],
+        [
+            json.decode(await store.get(key), CommitReceipt)
+            for key in keys
+            if f"/iceberg/{state}/" in key
+        ],
         key=lambda each: each.pointer_number,
     )
 
@@ -24,7 +28,7 @@ async def test_a_commit_has_a_note_before_it_and_one_after_it() -> None:
     for state in ("pending", "committed"):
         create, commit = await _receipts(shop, state)
         assert (create.operation, create.base_location) == ("create", None)
-        assert commit == Receipt(
+        assert commit == CommitReceipt(
             commit_key=commit_key(str(made.location)),
             table_id=table_id,
             pointer_number=1,
@@ -57,9 +61,9 @@ async def test_an_attempt_that_lost_has_only_the_note_before_it() -> None:
     await shop.a.settle()
     await shop.b.settle()
     lost = [each for each in await _receipts(shop, "pending") if each.operation == "commit"]
-    told = [each.operation for each in await _receipts(shop, "committed")]
+    result = [each.operation for each in await _receipts(shop, "committed")]
     assert len(lost) == 1
-    assert told == ["create", "drop"]
+    assert result == ["create", "drop"]
 
 
 async def test_a_commit_goes_on_without_its_notes() -> None:
@@ -69,7 +73,7 @@ async def test_a_commit_goes_on_without_its_notes() -> None:
     await shop.a.mark("t", "x")
     await shop.a.settle()
     assert len(await shop.chain(table_id)) == 2
-    assert table_id in shop.a.desk.aftermath.unfinished
+    assert table_id in shop.a.context.after_commit.unfinished
 
 
 async def test_a_commit_that_crashed_at_its_point_has_the_note_before_it() -> None:
@@ -88,9 +92,9 @@ async def test_a_drop_and_an_undrop_have_receipts_of_their_own_though_they_name_
     await shop.a.drop("t")
     await shop.a.undrop(table_id)
     await shop.a.settle()
-    told = await _receipts(shop, "committed")
-    assert [each.operation for each in told] == ["create", "drop", "undrop"]
-    assert len({each.metadata_location for each in told}) == 1
+    result = await _receipts(shop, "committed")
+    assert [each.operation for each in result] == ["create", "drop", "undrop"]
+    assert len({each.metadata_location for each in result}) == 1
 
 
 async def test_receipts_of_a_transaction_name_it() -> None:

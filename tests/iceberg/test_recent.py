@@ -2,7 +2,7 @@ import asyncio
 import gc
 import weakref
 
-from arco.iceberg.loaded_metadata import Loaded
+from arco.iceberg.loaded_metadata import LoadedMetadata
 from tests.iceberg.workshop import CATALOG, NS, Api, Workshop, marks_of, with_table
 
 
@@ -14,7 +14,7 @@ def now_ms(shop: Workshop) -> float:
     return shop.inner.clock.elapsed_ms()
 
 
-async def let_go(kept: weakref.ref[Loaded]) -> None:
+async def let_go(kept: weakref.ref[LoadedMetadata]) -> None:
     """Wait until nobody holds it: the thread that read it may be on its way out, a ring not yet found."""
     async with asyncio.timeout(10):
         while kept() is not None:
@@ -64,7 +64,7 @@ async def test_metadata_that_nobody_keeps_any_more_are_looked_for_again() -> Non
     came_ms = now_ms(shop)
     loaded = await shop.a.iceberg.tables.load(CATALOG, NS, "t", since_ms=came_ms)
     assert loaded.location is not None
-    shop.a.desk.shelf.forget(loaded.location)
+    shop.a.context.metadata_cache.forget(loaded.location)
     kept = weakref.ref(loaded)
     del loaded
     await let_go(kept)

@@ -62,10 +62,10 @@ async def test_a_namespace_that_is_not_there_is_named() -> None:
 
 async def test_of_two_who_rename_to_the_same_name_one_is_refused() -> None:
     shop, ids = await with_table("t", "u")
-    told = await asyncio.gather(
+    result = await asyncio.gather(
         shop.a.rename("t", "x"), shop.b.rename("u", "x"), return_exceptions=True
     )
-    assert sum(isinstance(each, BaseException) for each in told) == 1
+    assert sum(isinstance(each, BaseException) for each in result) == 1
     names = await shop.api().names()
     assert "x" in names
     assert len(names) == 2

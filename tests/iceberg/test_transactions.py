@@ -435,7 +435,7 @@ async def test_the_columns_that_a_transaction_changes_are_shown() -> None:
     wider = [update("add-schema", schema=schema), update("set-current-schema", schema_id=-1)]
     await shop.a.transact(on("t", *wider), on("u", marking("x")))
     await shop.a.settle()
-    columns = await (await shop.b.desk.reader.head()).columns(t)
+    columns = await (await shop.b.context.reader.head()).columns(t)
     assert [each.row.name for each in columns] == ["id"]
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from arco.core.errors import Unavailable
-from arco.iceberg.name_resolution import release
+from arco.iceberg.name_resolution import release_name
 from tests.catalog.workshop import is_down
 from tests.iceberg.workshop import (
     dies,
@@ -70,8 +70,10 @@ async def test_of_an_undrop_and_a_create_of_the_same_name_one_is_refused() -> No
     assert (await refusal(shop.b.undrop(table_id))).kind == "AlreadyExistsException"
     assert id_of(await shop.a.load("t")) != table_id
     await shop.a.drop("t")
-    told = await asyncio.gather(shop.a.create("t"), shop.b.undrop(table_id), return_exceptions=True)
-    assert sum(isinstance(each, BaseException) for each in told) == 1, told
+    result = await asyncio.gather(
+        shop.a.create("t"), shop.b.undrop(table_id), return_exceptions=True
+    )
+    assert sum(isinstance(each, BaseException) for each in result) == 1, result
     assert await shop.api().names() == ["t"]
 
 
@@ -102,10 +104,10 @@ async def test_a_table_whose_drop_was_not_finished_is_brought_back_all_the_same(
     """The name is released first: else the late release of that drop would take it again."""
     shop, [table_id] = await with_table("t")
     await dies_at_the_compactor(shop, shop.a, shop.a.drop("t"), arrives=False)
-    ended = await shop.b.desk.standings.of(table_id)
+    ended = await shop.b.context.heads.of(table_id)
     await shop.b.undrop(table_id)
     assert await shop.b.exists("t")
-    await release(shop.b.desk, table_id, ended)
+    await release_name(shop.b.context, table_id, ended)
     assert await shop.api().exists("t"), "the late release names an earlier tombstone"
     assert await shop.api().names() == ["t"]
 
@@ -139,8 +141,8 @@ async def test_an_undrop_that_landed_is_answered_as_a_success_by_whoever_is_aske
     await shop.a.drop("t")
     await dies_at_the_compactor(shop, shop.a, shop.a.undrop(table_id, key="k"), arrives=True, nth=2)
     assert await shop.b.names() == ["t"]
-    told = await shop.b.undrop(table_id, key="k")
-    assert told.table_id == table_id
+    result = await shop.b.undrop(table_id, key="k")
+    assert result.table_id == table_id
     assert len(await shop.chain(table_id)) == 3
 
 

@@ -11,7 +11,7 @@ from arco.catalog.publication import ATTEMPT_PROPERTY, Attempt
 from arco.core import json
 from arco.core.errors import NotFound, Unavailable
 from arco.core.json import Json
-from arco.iceberg.partition_versions import AddedFile, IcebergVersions, written_as
+from arco.iceberg.partition_versions import AddedFile, IcebergVersions, value_format
 from tests.iceberg.engine.sample_metadata import partition, point, snapshot, spec, update
 from tests.iceberg.publishing import attempt_at
 from tests.iceberg.workshop import ELSEWHERE, Workshop, begun, id_of
@@ -168,14 +168,14 @@ async def test_keys_are_made_of_columns_and_of_values_as_people_write_them() -> 
     ],
 )
 def test_values_are_written_as_people_write_them(transform: str, value: object, text: str) -> None:
-    write = written_as(transform)
+    write = value_format(transform)
     assert write is not None
     assert write(value) == text
 
 
 @pytest.mark.parametrize("transform", ["bucket[16]", "truncate[4]", "void", "year", "unknown"])
 def test_other_transforms_do_not_say_which_values_they_hold(transform: str) -> None:
-    assert written_as(transform) is None
+    assert value_format(transform) is None
 
 
 @pytest.mark.parametrize("by", [None, spec(partition(3, "c", "bucket[4]"))])
@@ -191,9 +191,9 @@ async def test_a_table_of_too_many_files_is_not_looked_into() -> None:
     shop, table_id = await _with_table(BY_COUNTRY)
     one = await _manifest(shop, "m1", (LIVE, {"country": "FR"}, "a"))
     await _commit(shop, 1, one, files=11)
-    few = IcebergVersions(shop.a.desk, most_files=10)
+    few = IcebergVersions(shop.a.context, most_files=10)
     assert await few.versions(table_id) == ("1", {})
-    enough = IcebergVersions(shop.a.desk, most_files=11)
+    enough = IcebergVersions(shop.a.context, most_files=11)
     assert set((await enough.versions(table_id))[1]) == {"country=FR"}
 
 

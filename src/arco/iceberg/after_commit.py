@@ -1,19 +1,13 @@
-"""What follows a commit, beside the answer: its event and receipt, the columns, and files that may go.
+"""The steps after a commit, which run while the client already has its answer.
 
-None of it decides anything. What fails here is done later by the reconciler, which finds it by the missing
-receipt, or by the number that the catalog's columns were read at.
+They append the event of the commit, write its receipt, update the columns in the catalog and delete
+metadata files that the table gave up. None of them decides anything: the reconciler repeats what fails,
+which it finds by the missing receipt or by the pointer number that the columns were read at.
+
+A commit has two receipts: a pending one, written with the metadata file to help people after a crash,
+and a committed one, written once the event is in the ledger. Event ids and receipt names follow from
+the table and the pointer number, so reporting a commit twice has the effect of reporting it once.
 """
-# DOC event: """The event of a commit: who changed which table with what, for statistics and for whoever follows.
-#
-# Its id follows from the table and the pointer's number, so that telling of a commit twice is telling once.
-# """
-# DOC receipt: """Receipts: for each commit a note before it, and one after it that says that it was told of.
-#
-# The first is written beside the metadata file and is for people who look into a crash. The second is
-# written once the event of the commit is in the ledger, so a commit without it is told of again by the
-# reconciler; its name follows from the metadata file, the table and the number, so it is written once
-# whoever writes it.
-# """
 
 import hashlib
 from collections.abc import Coroutine, Sequence
@@ -49,14 +43,14 @@ _PATIENCE_MS = 5_000  # of a stop
 
 
 @dataclass(frozen=True)
-class Shape:
+class TableShape:
     """What the catalog shows of a table: its columns, and where it lies if it has moved."""
 
     columns: tuple[AttachedColumn, ...]
     location: str | None = None
 
 
-class Aftermath:
+class AfterCommit:
     """The work that nobody waits for."""
 
     def __init__(
@@ -70,27 +64,27 @@ class Aftermath:
         self._running: set[Task[None]] = set()
         self.unfinished: dict[str, None] = {}  # tables that the reconciler should look at soon
 
-    def follow(
+    def schedule(
         self,
         table_id: str,
         entry: Entry,
         *,
-        shape: Shape | None = None,
-        spent: Sequence[str] = (),
+        shape: TableShape | None = None,
+        obsolete: Sequence[str] = (),
     ) -> None:
         """A number was created: tell of it; `shape` if it has changed, `spent` files may go."""
-        self.beside(table_id, self.tell(table_id, entry))
+        self.run_in_background(table_id, self.report(table_id, entry))
         if shape is not None:
-            self.beside(table_id, self.project(table_id, entry.number, shape))
-        if spent:
-            self.beside(table_id, self._remove(spent))
+            self.run_in_background(table_id, self.project(table_id, entry.number, shape))
+        if obsolete:
+            self.run_in_background(table_id, self._remove(obsolete))
 
-    async def tell(self, table_id: str, entry: Entry) -> None:
+    async def report(self, table_id: str, entry: Entry) -> None:
         """Append the event of a number, then note that it is there."""
         await self._writer.append([committed_event(self._store.runtime, table_id, entry)])
-        await write_committed(self._store, table_id, entry)
+        await write_committed_receipt(self._store, table_id, entry)
 
-    async def project(self, table_id: str, number: int, shape: Shape) -> None:
+    async def project(self, table_id: str, number: int, shape: TableShape) -> None:
         """Show the columns in the catalog; older ones never replace newer ones (P34)."""
         request = ProjectColumns(
             table_id=table_id, pointer=number, columns=shape.columns, location=shape.location
@@ -115,7 +109,7 @@ class Aftermath:
             for location in locations:
                 await self._files.delete(location)
 
-    def beside(self, table_id: str, work: Coroutine[Any, Any, None]) -> None:
+    def run_in_background(self, table_id: str, work: Coroutine[Any, Any, None]) -> None:
         """Do something about a table that nobody waits for."""
         self._running = {task for task in self._running if not task.done()}
         self._running.add(self._tasks.spawn(self._finish(table_id, work)))
@@ -181,7 +175,7 @@ def _event_id(table_id: str, entry: Entry) -> str:
 FORMAT = 1
 
 
-class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+class CommitReceipt(msgspec.Struct, frozen=True, kw_only=True):
     """The body of both."""
 
     format: int = FORMAT
@@ -208,7 +202,7 @@ def commit_key(metadata_location: str) -> str:
     return sha256_hex(metadata_location.encode())
 
 
-async def write_pending(
+async def write_pending_receipt(
     store: Store, at: datetime, table_id: str, number: int, pointer: Pointer
 ) -> None:
     """Note that a commit is about to happen; whatever is wrong with it, the commit goes on."""
@@ -219,7 +213,7 @@ async def write_pending(
         return
 
 
-async def write_committed(store: Store, table_id: str, entry: Entry) -> None:
+async def write_committed_receipt(store: Store, table_id: str, entry: Entry) -> None:
     """Note that a commit was told of."""
     receipt = _receipt(table_id, entry.number, pointer_of(entry))
     try:
@@ -228,7 +222,7 @@ async def write_committed(store: Store, table_id: str, entry: Entry) -> None:
         return  # somebody has noted it already
 
 
-async def is_told(store: Store, table_id: str, entry: Entry) -> bool:
+async def is_reported(store: Store, table_id: str, entry: Entry) -> bool:
     """Whether the event of this commit is in the ledger for sure."""
     return await store.find(_committed(table_id, entry)) is not None
 
@@ -240,8 +234,8 @@ def _committed(table_id: str, entry: Entry) -> str:
     return receipt_key("committed", entry.link.created_at, name)
 
 
-def _receipt(table_id: str, number: int, pointer: Pointer) -> Receipt:
-    return Receipt(
+def _receipt(table_id: str, number: int, pointer: Pointer) -> CommitReceipt:
+    return CommitReceipt(
         commit_key=commit_key(pointer.metadata_location),
         table_id=table_id,
         pointer_number=number,

@@ -1,8 +1,4 @@
-"""The desk: what every operation on Iceberg tables works with."""
-# DOC rows: """Rows by name: each is looked up once for as long as the catalog stays as it is.
-#
-# A snapshot never changes, so what was found in it, or not found, stays true of it.
-# """
+"""The context of an Iceberg operation: the store, the caches and the services that all operations share."""
 
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,15 +13,15 @@ from arco.core.errors import ArcoError, Denied, NotFound
 from arco.core.lanes import Lanes
 from arco.core.runtime import Runtime
 from arco.core.tasks import Task
-from arco.iceberg.after_commit import Aftermath
-from arco.iceberg.engine.metadata import Metadata, unpacked
-from arco.iceberg.errors import Refused, Unreadable
+from arco.iceberg.after_commit import AfterCommit
+from arco.iceberg.engine.metadata import Metadata, decompress
+from arco.iceberg.errors import IcebergError, UnreadableMetadata
 from arco.iceberg.files import TableFiles
-from arco.iceberg.loaded_metadata import Loaded, Shelf
+from arco.iceberg.loaded_metadata import LoadedMetadata, MetadataCache
 from arco.iceberg.location import Locations
 from arco.iceberg.pointer import Pointers, pointer_of, publication_of
-from arco.iceberg.pointer_head import Standings
-from arco.iceberg.unresolved_names import Doubts
+from arco.iceberg.pointer_head import PointerHeads
+from arco.iceberg.unresolved_names import UnresolvedNames
 from arco.ledger.idempotency import Idempotency
 from arco.storage.link import Entry
 from arco.storage.store import Store
@@ -33,7 +29,7 @@ from arco.storage.store import Store
 _MOST = 10_000
 
 
-class Rows:
+class RowCache:
     """What was looked up in the newest snapshot that was asked about."""
 
     def __init__(self) -> None:
@@ -68,7 +64,7 @@ class Caller:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Desk:
+class IcebergContext:
     """The parts that operations share."""
 
     store: Store
@@ -78,23 +74,23 @@ class Desk:
     files: TableFiles
     locations: Locations
     pointers: Pointers
-    standings: Standings
-    doubts: Doubts
+    heads: PointerHeads
+    unresolved_names: UnresolvedNames
     lanes: Lanes
-    shelf: Shelf
-    aftermath: Aftermath
+    metadata_cache: MetadataCache
+    after_commit: AfterCommit
     published: Published = field(default_factory=lambda: Published(publication_of))
-    rows: Rows = field(default_factory=Rows)
+    rows: RowCache = field(default_factory=RowCache)
     config: bytes = b"{}"
-    _reading: dict[str, Task[Loaded]] = field(default_factory=dict)
+    _reading: dict[str, Task[LoadedMetadata]] = field(default_factory=dict)
 
     @property
     def runtime(self) -> Runtime:
         return self.store.runtime
 
-    async def load(self, location: str) -> Loaded:
+    async def load(self, location: str) -> LoadedMetadata:
         """A metadata file: from memory, or one request, which all who want it meanwhile share."""
-        found = self.shelf.get(location)
+        found = self.metadata_cache.get(location)
         if found is not None:
             return found
         reading = self._reading.get(location)
@@ -102,36 +98,38 @@ class Desk:
             reading = self._reading[location] = self.runtime.tasks.spawn(self._read(location))
         return await reading.wait()
 
-    def foresee(self, entry: Entry) -> None:
+    def read_ahead(self, entry: Entry) -> None:
         """Begin to read what a number names, while it is made sure that it is the last."""
         location = pointer_of(entry).metadata_location
-        if self.shelf.get(location) is None:
+        if self.metadata_cache.get(location) is None:
             self.runtime.tasks.spawn(self._try(location))
 
     async def _try(self, location: str) -> None:
-        with suppress(ArcoError, Refused):  # whoever needs it will meet the same
+        with suppress(ArcoError, IcebergError):  # whoever needs it will meet the same
             await self.load(location)
 
-    async def _read(self, location: str) -> Loaded:
+    async def _read(self, location: str) -> LoadedMetadata:
         try:
-            raw = unpacked(await self.files.read(location))
+            raw = decompress(await self.files.read(location))
         except NotFound as missing:
             raise missing_file(location) from missing
         except Denied as closed:
-            raise Unreadable(403, "ForbiddenException", f"{location}: {closed}") from closed
+            raise UnreadableMetadata(403, "ForbiddenException", f"{location}: {closed}") from closed
         finally:
             del self._reading[location]
-        found = Loaded(location, raw, config=self.config)
-        self.shelf.put(found)
+        found = LoadedMetadata(location, raw, config=self.config)
+        self.metadata_cache.put(found)
         return found
 
-    def keep(self, location: str, raw: bytes, metadata: Metadata) -> Loaded:
+    def keep(self, location: str, raw: bytes, metadata: Metadata) -> LoadedMetadata:
         """A metadata file that was just written."""
-        loaded = Loaded(location, raw, config=self.config, metadata=metadata)
-        self.shelf.put(loaded)
+        loaded = LoadedMetadata(location, raw, config=self.config, metadata=metadata)
+        self.metadata_cache.put(loaded)
         return loaded
 
 
-def missing_file(location: str) -> Unreadable:
+def missing_file(location: str) -> UnreadableMetadata:
     """The catalog names a metadata file that is not there."""
-    return Unreadable(404, "NotFoundException", f"Failed to open input stream for file: {location}")
+    return UnreadableMetadata(
+        404, "NotFoundException", f"Failed to open input stream for file: {location}"
+    )

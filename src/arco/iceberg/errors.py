@@ -1,4 +1,7 @@
-"""Refusals in Iceberg's own words: the status, the type that clients switch on, and the sentence."""
+"""Errors as Iceberg's REST clients expect them: status, type and message.
+
+Clients switch on the type. Errors of core are translated to these and back here.
+"""
 
 from collections.abc import Sequence
 
@@ -18,7 +21,7 @@ from arco.core.errors import (
 FENCED = "AttemptFencedException"
 
 
-class Refused(Exception):
+class IcebergError(Exception):
     """A request that is answered with one of Iceberg's errors; clients go by status and type."""
 
     def __init__(self, status: int, kind: str, message: str) -> None:
@@ -28,7 +31,7 @@ class Refused(Exception):
         self.message = message
 
 
-class Unreadable(Refused):
+class UnreadableMetadata(IcebergError):
     """A metadata file that cannot be read now. It says nothing about a request, and is never kept."""
 
 
@@ -37,74 +40,78 @@ def dotted(namespace: Sequence[str], name: str | None = None) -> str:
     return ".".join((*namespace, name) if name is not None else namespace)
 
 
-def no_such_namespace(namespace: Sequence[str]) -> Refused:
+def no_such_namespace(namespace: Sequence[str]) -> IcebergError:
     """There is no such namespace."""
-    return Refused(
+    return IcebergError(
         404, "NoSuchNamespaceException", f"Namespace does not exist: {dotted(namespace)}"
     )
 
 
-def no_such_table(namespace: Sequence[str], name: str) -> Refused:
+def no_such_table(namespace: Sequence[str], name: str) -> IcebergError:
     """There is no such table."""
-    return Refused(404, "NoSuchTableException", f"Table does not exist: {dotted(namespace, name)}")
+    return IcebergError(
+        404, "NoSuchTableException", f"Table does not exist: {dotted(namespace, name)}"
+    )
 
 
-def no_such_view(namespace: Sequence[str], name: str) -> Refused:
+def no_such_view(namespace: Sequence[str], name: str) -> IcebergError:
     """There is no such view."""
-    return Refused(404, "NoSuchViewException", f"View does not exist: {dotted(namespace, name)}")
+    return IcebergError(
+        404, "NoSuchViewException", f"View does not exist: {dotted(namespace, name)}"
+    )
 
 
-def no_such_warehouse(name: str) -> Refused:
+def no_such_warehouse(name: str) -> IcebergError:
     """There is no such catalog."""
-    return Refused(404, "NoSuchWarehouseException", f"Warehouse does not exist: {name}")
+    return IcebergError(404, "NoSuchWarehouseException", f"Warehouse does not exist: {name}")
 
 
-def exists(message: str) -> Refused:
+def already_exists(message: str) -> IcebergError:
     """The name is taken."""
-    return Refused(409, "AlreadyExistsException", message)
+    return IcebergError(409, "AlreadyExistsException", message)
 
 
-def commit_failed(message: str) -> Refused:
+def commit_failed(message: str) -> IcebergError:
     """A requirement does not hold, or what was sent is stale: read again and retry."""
-    return Refused(409, "CommitFailedException", message)
+    return IcebergError(409, "CommitFailedException", message)
 
 
-def fenced(message: str) -> Refused:
+def attempt_fenced(message: str) -> IcebergError:
     """Another attempt at the task has its partitions; with this status no client tries again."""
-    return Refused(403, FENCED, message)
+    return IcebergError(403, FENCED, message)
 
 
-def unreadable(told: Unreadable) -> ArcoError:
+def unreadable_to_core_error(error: UnreadableMetadata) -> ArcoError:
     """That metadata cannot be read, as an error of ours: no verdict on what was asked of them."""
-    return Corrupt(told.message) if told.status == 404 else Unavailable(told.message)
+    return Corrupt(error.message) if error.status == 404 else Unavailable(error.message)
 
 
-def core_error(told: Refused) -> ArcoError:
+def to_core_error(error: IcebergError) -> ArcoError:
     """A refusal in Iceberg's words as an error of ours."""
-    if told.status == 412:
-        return PreconditionFailed(told.message)
-    if told.status == 404:
-        return NotFound(told.message)
-    if told.kind == "AlreadyExistsException":
-        return AlreadyExists(told.message)
-    if told.kind == "NamespaceNotEmptyException":
-        return NotEmpty(told.message)
-    return Conflict(told.message) if told.status == 409 else Invalid(told.message)
+    if error.status == 412:
+        return PreconditionFailed(error.message)
+    if error.status == 404:
+        return NotFound(error.message)
+    if error.kind == "AlreadyExistsException":
+        return AlreadyExists(error.message)
+    if error.kind == "NamespaceNotEmptyException":
+        return NotEmpty(error.message)
+    return Conflict(error.message) if error.status == 409 else Invalid(error.message)
 
 
-def in_own_words(problem: ArcoError) -> Refused:
+def to_iceberg_error(problem: ArcoError) -> IcebergError:
     """A verdict of the catalog or of the metadata engine, as Iceberg words it."""
     message = str(problem)
     if isinstance(problem, AttemptFenced):
-        return fenced(message)
+        return attempt_fenced(message)
     if isinstance(problem, NotEmpty):
-        return Refused(409, "NamespaceNotEmptyException", message)
+        return IcebergError(409, "NamespaceNotEmptyException", message)
     if isinstance(problem, Conflict):
-        return Refused(409, "CommitFailedException", message)
+        return IcebergError(409, "CommitFailedException", message)
     if isinstance(problem, AlreadyExists):
-        return Refused(409, "AlreadyExistsException", message)
+        return IcebergError(409, "AlreadyExistsException", message)
     if isinstance(problem, NotFound):
-        return Refused(404, "NotFoundException", message)
+        return IcebergError(404, "NotFoundException", message)
     if isinstance(problem, Invalid):
-        return Refused(400, "BadRequestException", message)
+        return IcebergError(400, "BadRequestException", message)
     raise problem

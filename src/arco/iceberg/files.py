@@ -1,8 +1,7 @@
-"""Table files: one door to them, by their absolute locations.
+"""Table files by their absolute locations: read, create, delete and list.
 
-It opens on the warehouse of our own workspace and on the places that were declared, and on nothing else,
-whatever a table's metadata say: a place that is declared no more is closed at once. A location is text
-that is taken as it stands; see `territory`.
+Access is limited to the workspace's warehouse and the declared locations, whatever a table's metadata
+names: a location that is no longer declared is closed at once.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -11,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from arco.core.errors import Denied, Invalid, NotFound
-from arco.iceberg.location import LOCAL, Spot, Territory
+from arco.iceberg.location import LOCAL, LocationResolver, ResolvedLocation
 from arco.storage.backend import Meta
 from arco.storage.outside import Outside, make_folders
 from arco.storage.roles import Role
@@ -39,9 +38,9 @@ class TableFiles:
         self._store = store
         self._janitor = janitor
         self._outside = dict(outside)
-        self._territory = Territory(root_url, outside)
-        self._spot = lru_cache(_SPOTS)(self._territory.find)
-        if unspelled := self._outside.keys() - set(self._territory.declared):
+        self._resolver = LocationResolver(root_url, outside)
+        self._resolve_cached = lru_cache(_SPOTS)(self._resolver.find)
+        if unspelled := self._outside.keys() - set(self._resolver.declared):
             raise Invalid(f"not the one spelling of a place: {', '.join(sorted(unspelled))}")
 
     @property
@@ -51,64 +50,64 @@ class TableFiles:
 
     def is_local(self, location: str) -> bool:
         """Whether `location` is on the disk of this machine."""
-        return self._find(location).spelled.startswith(LOCAL)
+        return self._resolve(location).normalized.startswith(LOCAL)
 
     async def read(self, location: str) -> bytes:
         """All bytes of a file, or `NotFound`."""
-        spot = self._find(location)
+        resolved = self._resolve(location)
         try:
-            if spot.declared is None:
-                return await self._store.get(spot.key)
-            return await self._outside[spot.declared].get(spot.key)
+            if resolved.declared is None:
+                return await self._store.get(resolved.key)
+            return await self._outside[resolved.declared].get(resolved.key)
         except NotFound as missing:
             raise NotFound(f"there is no file {location}") from missing
 
     async def exists(self, location: str) -> bool:
         """Whether there is such a file."""
-        spot = self._find(location)
-        if spot.declared is not None:
-            return await self._outside[spot.declared].exists(spot.key)
+        resolved = self._resolve(location)
+        if resolved.declared is not None:
+            return await self._outside[resolved.declared].exists(resolved.key)
         try:
-            await self._store.head(spot.key)
+            await self._store.head(resolved.key)
         except NotFound:
             return False
         return True
 
     async def create(self, location: str, body: bytes) -> None:
         """Put if absent, durable on return; `Conflict` if another is there, `Unknown` if unclear."""
-        spot = self._find(location)
-        if spot.declared is None:
-            await self._store.create(spot.key, body)
+        resolved = self._resolve(location)
+        if resolved.declared is None:
+            await self._store.create(resolved.key, body)
         else:
-            await self._outside[spot.declared].create(spot.key, body)
+            await self._outside[resolved.declared].create(resolved.key, body)
 
     async def delete(self, location: str) -> None:
         """Remove a file; removing what is not there is fine."""
-        spot, janitor = self._find(location), self._cleaner()
-        if spot.declared is None:
-            await janitor.delete(spot.key)
+        resolved, janitor = self._resolve(location), self._cleaner()
+        if resolved.declared is None:
+            await janitor.delete(resolved.key)
         else:
-            await self._outside[spot.declared].seen_by(Role.JANITOR).delete(spot.key)
+            await self._outside[resolved.declared].seen_by(Role.JANITOR).delete(resolved.key)
 
     async def list_below(self, location: str) -> AsyncIterator[Meta]:
         """The files below a folder, each under its absolute location, spelled as the folder is."""
-        spot, janitor = self._find(location), self._cleaner()
-        below = f"{spot.key}/" if spot.key else ""
-        if spot.declared is None:
+        resolved, janitor = self._resolve(location), self._cleaner()
+        below = f"{resolved.key}/" if resolved.key else ""
+        if resolved.declared is None:
             found = janitor.list(below)
         else:
-            found = self._outside[spot.declared].seen_by(Role.JANITOR).list(below)
+            found = self._outside[resolved.declared].seen_by(Role.JANITOR).list(below)
         folder = location.rstrip("/")
         async for meta in found:
             yield replace(meta, key=f"{folder}/{meta.key.removeprefix(below)}")
 
     async def make_folders(self, table_location: str) -> None:
         """Make `metadata/` and `data/` where a table lies on the disk: some engines do not make them."""
-        spot = self._find(table_location)
-        if not spot.spelled.startswith(LOCAL):
+        resolved = self._resolve(table_location)
+        if not resolved.normalized.startswith(LOCAL):
             return
-        top = self._territory.store_root if spot.declared is None else spot.declared
-        table = spot.spelled.removeprefix(top)
+        top = self._resolver.store_root if resolved.declared is None else resolved.declared
+        table = resolved.normalized.removeprefix(top)
         root, folders = Path(top.removeprefix(LOCAL)), [table + each for each in _FOLDERS]
         await self._store.runtime.tasks.in_thread(lambda: make_folders(root, folders))
 
@@ -117,8 +116,8 @@ class TableFiles:
             raise Denied("this process removes no table files: the janitor does")
         return self._janitor
 
-    def _find(self, location: str) -> Spot:
+    def _resolve(self, location: str) -> ResolvedLocation:
         try:
-            return self._spot(location)
+            return self._resolve_cached(location)
         except Invalid as refused:
             raise Denied(str(refused)) from refused

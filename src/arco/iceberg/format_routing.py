@@ -1,7 +1,7 @@
-"""Which requests of the catalog's own API are Iceberg's to carry out.
+"""Table format routing: which requests of the catalog's own API change Iceberg tables or views.
 
-A table that is to be made goes by its format, one that is there by the format of its row. What concerns
-nothing but the catalog's own facts of an Iceberg table is left to the catalog.
+A new table is routed by the requested format, an existing one by the format of its row. A request that
+concerns only the catalog's own facts about an Iceberg table is left to the catalog.
 """
 
 from msgspec import UNSET
@@ -20,9 +20,9 @@ from arco.catalog.ddl import (
 from arco.catalog.model import ObjectKind, TableFormat, TableRow
 from arco.catalog.snapshot import Snapshot
 from arco.core.errors import ArcoError, NotFound, Unavailable
-from arco.iceberg.context import Desk
+from arco.iceberg.context import IcebergContext
 from arco.iceberg.engine.columns import ColumnRequest
-from arco.iceberg.name_resolution import Name, occupant, release
+from arco.iceberg.name_resolution import FullName, find_occupant, release_name
 from arco.iceberg.view_request import CreateView, DropView, UpdateView, ViewRequest
 
 NativeRequest = Ddl | ViewRequest
@@ -30,11 +30,11 @@ NativeRequest = Ddl | ViewRequest
 _COLUMN = ("name", "data_type", "nullable", "comment", "default_value", "position")
 
 
-class Ruling:
+class FormatRouter:
     """Who carries a request out, by what this process remembers of the catalog."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, context: IcebergContext) -> None:
+        self._context = context
 
     async def kind_of(self, request: NativeRequest) -> ObjectKind | None:
         """What a request would change, if that is Iceberg's to change; else None.
@@ -65,7 +65,7 @@ class Ruling:
             ruled and row is not None and row.kind is ObjectKind.VIEW
         ):
             raise NotFound(f"there is no view {request.target.table!r} in this schema")
-        if row is not None and ruled and _is_icebergs(request):
+        if row is not None and ruled and _changes_iceberg(request):
             return row.kind
         if row is not None and ruled:
             await self._release_if_dead(row)
@@ -74,7 +74,7 @@ class Ruling:
         return None
 
     async def _kind_of_dropped(self, request: Undrop) -> ObjectKind | None:
-        reader = self._desk.reader
+        reader = self._context.reader
         snapshot = reader.remembered() or await reader.head()
         try:
             row = (await snapshot.find(request.id, dropped=True)).row
@@ -91,33 +91,33 @@ class Ruling:
         return row.kind if row.format is TableFormat.ICEBERG else None
 
     async def _row(self, name: TableName) -> TableRow | None:
-        reader = self._desk.reader
+        reader = self._context.reader
         known = reader.remembered()
-        row = None if known is None else await _at(known, name)
-        return await _at(await reader.head(), name) if row is None else row
+        row = None if known is None else await _find_row(known, name)
+        return await _find_row(await reader.head(), name) if row is None else row
 
     async def _clear(self, name: TableName) -> None:
         """Release a name that is about to be given away, if it is a dead one."""
-        known = self._desk.reader.remembered()
-        row = None if known is None else await _at(known, name)
+        known = self._context.reader.remembered()
+        row = None if known is None else await _find_row(known, name)
         if row is not None and row.format is TableFormat.ICEBERG:
-            await occupant(self._desk, Name(name.catalog, name.schema, name.table))
+            await find_occupant(self._context, FullName(name.catalog, name.schema, name.table))
 
     async def _release_if_dead(self, row: TableRow) -> None:
         """A table that was dropped is not described either."""
-        desk = self._desk
-        standing = await desk.standings.of(row.table_id)
-        if standing.is_live:
+        context = self._context
+        table_head = await context.heads.of(row.table_id)
+        if table_head.is_live:
             return
-        if standing.undecided is not None:
+        if table_head.undecided is not None:
             raise NotFound(f"there is no table {row.name!r} in this schema")
         try:
-            await release(desk, row.table_id, standing)
+            await release_name(context, row.table_id, table_head)
         except ArcoError as problem:
             raise Unavailable("a dropped table still has this name; retry") from problem
 
 
-def _is_icebergs(request: UpdateTable | DropTable | ColumnRequest) -> bool:
+def _changes_iceberg(request: UpdateTable | DropTable | ColumnRequest) -> bool:
     """Whether a request about an Iceberg table changes anything that is not the catalog's own."""
     if isinstance(request, UpdateView):
         return True
@@ -138,7 +138,7 @@ def destination(request: UpdateTable) -> TableName:
     )
 
 
-async def _at(snapshot: Snapshot, name: TableName) -> TableRow | None:
+async def _find_row(snapshot: Snapshot, name: TableName) -> TableRow | None:
     try:
         return (await snapshot.table(name)).row
     except NotFound:

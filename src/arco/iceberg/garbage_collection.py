@@ -1,20 +1,17 @@
-"""Garbage of Iceberg tables: spent metadata, files of purged tables, old receipts, old numbers of chains.
+"""Garbage collection: obsolete metadata, files of purged tables, old receipts and pointers.
 
-It runs with the janitor's role beside the reading of the API's. Everything it deletes is named by something
-that has been decided for the whole retention, or was never in effect.
+It runs with the janitor's role beside the API's read access. What it deletes was decided longer ago
+than the retention, or was never in effect.
+
+A metadata file name begins with the pointer number it was meant for. A file that no pointer names may
+belong to a commit in progress, so it is deleted only when it is old and its number belongs to another
+file (P27). Outside a table's own location several tables may share a folder, so there each file is read
+first.
+
+A purged table in the warehouse has its own folder, and all of it is deleted. In a declared location
+other files may be beside it, so only files that its metadata names inside its location are deleted.
+Metadata files go last, so that an interrupted purge can be continued.
 """
-# DOC spent: """Metadata files that may go: those that were never in effect, and those that their table has given up.
-#
-# A file's name begins with the number that it was meant for. One that no pointer names may belong to an
-# attempt that is still under way, so it goes only once its number is another's (P27) and it is old. Outside
-# of a table's own place several tables may keep their files in one folder, so there each is looked into.
-# """
-# DOC purge: """Purging: removing the files of a table that was dropped for good.
-#
-# A table in our warehouse has a folder of its own, and all of it goes. In a declared place other things may
-# lie beside it, so there only files go that the table's metadata name, as far as they lie in its folder.
-# Metadata go last: whoever is interrupted finds again what is left.
-# """
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -31,14 +28,20 @@ from arco.core import json
 from arco.core.clock import utc
 from arco.core.errors import ArcoError, Denied, Invalid, NotFound
 from arco.core.json import Json
-from arco.iceberg.context import Desk
-from arco.iceberg.engine.metadata import Metadata, logged_files, objects_of, properties_of, unpacked
-from arco.iceberg.errors import Refused
+from arco.iceberg.context import IcebergContext
+from arco.iceberg.engine.metadata import (
+    Metadata,
+    decompress,
+    logged_files,
+    objects_of,
+    properties_of,
+)
+from arco.iceberg.errors import IcebergError
 from arco.iceberg.pointer import POINTERS, pointer_of
-from arco.iceberg.pointer_head import Standing
-from arco.iceberg.table_paths import is_taken
-from arco.iceberg.transaction_record import Transactions
-from arco.iceberg.unresolved_names import DOUBTS
+from arco.iceberg.pointer_head import PointerHead
+from arco.iceberg.table_paths import is_url_taken
+from arco.iceberg.transaction_record import TransactionRecords
+from arco.iceberg.unresolved_names import UNRESOLVED_NAMES
 from arco.storage.backend import Meta
 from arco.storage.chain import Chain
 from arco.storage.collect import collect
@@ -51,7 +54,7 @@ PENDING_DAYS = 2
 
 
 @dataclass
-class TableCollection:
+class TableGcReport:
     """What one collection did, or would do."""
 
     metadata: int = 0
@@ -67,13 +70,18 @@ class TableCollection:
         return self.metadata + self.purged + self.receipts + self.numbers
 
 
-class TableJanitor:
+class TableGarbageCollector:
     """Collects what Iceberg tables leave behind."""
 
     def __init__(
-        self, desk: Desk, transactions: Transactions, janitor: Store, *, retention_ms: int
+        self,
+        context: IcebergContext,
+        transactions: TransactionRecords,
+        janitor: Store,
+        *,
+        retention_ms: int,
     ) -> None:
-        self._desk = desk
+        self._context = context
         self._transactions = transactions
         self._janitor = janitor
         self._retention_ms = retention_ms
@@ -84,21 +92,21 @@ class TableJanitor:
         dry_run: bool = False,
         progress: Callable[[int], None] | None = None,
         tell: Callable[[str, Exception], None] | None = None,
-    ) -> TableCollection:
+    ) -> TableGcReport:
         """One collection over everything; trouble with a table does not end it, and `tell` hears of it."""
-        done = TableCollection(dry_run=dry_run)
+        done = TableGcReport(dry_run=dry_run)
 
         async def guarded(what: str, work: Awaitable[None]) -> None:
             try:
                 await work
-            except (ArcoError, Refused) as problem:
+            except (ArcoError, IcebergError) as problem:
                 done.problems += 1
                 done.failed.append(what)
                 if tell is not None:
                     tell(what, problem)
 
         before_ms = await store_now_ms(self._janitor) - self._retention_ms
-        snapshot, seen = await self._desk.reader.head(), 0
+        snapshot, seen = await self._context.reader.head(), 0
         async for row in every_table(snapshot, TableFormat.ICEBERG):
             await guarded(row.table_id, self._table(row.table_id, before_ms, done))
             seen += 1
@@ -108,33 +116,35 @@ class TableJanitor:
             await guarded(row.table_id, self._dropped(row.table_id, done))
         await guarded("receipts", self._receipts(done))
         if not dry_run:
-            chain = Chain(self._janitor, DOUBTS)
+            chain = Chain(self._janitor, UNRESOLVED_NAMES)
             done.numbers += (await collect(chain, retention_ms=self._retention_ms)).deleted
         return done
 
-    async def _table(self, table_id: str, before_ms: int, done: TableCollection) -> None:
-        desk = self._desk
-        standing = await desk.standings.of(table_id)
-        spent = spent_files(desk, self._transactions, table_id, standing, before_ms=before_ms)
-        async for meta in spent:
+    async def _table(self, table_id: str, before_ms: int, done: TableGcReport) -> None:
+        context = self._context
+        table_head = await context.heads.of(table_id)
+        obsolete = obsolete_metadata_files(
+            context, self._transactions, table_id, table_head, before_ms=before_ms
+        )
+        async for meta in obsolete:
             if not done.dry_run:
-                await desk.files.delete(meta.key)
+                await context.files.delete(meta.key)
             done.metadata += 1
         if not done.dry_run:
             chain = Chain(self._janitor, f"{POINTERS}/{table_id}")
             done.numbers += (await collect(chain, retention_ms=self._retention_ms)).deleted
 
-    async def _dropped(self, table_id: str, done: TableCollection) -> None:
+    async def _dropped(self, table_id: str, done: TableGcReport) -> None:
         """Files of a table that was dropped for good go at once: nobody can bring it back."""
-        standing = await self._desk.standings.of(table_id)
-        last = standing.pointer
-        if standing.tombstone is None or last is None or not last.purge:
+        table_head = await self._context.heads.of(table_id)
+        last = table_head.pointer
+        if table_head.tombstone is None or last is None or not last.purge:
             return
         done.purged += await purge(
-            self._desk, table_id, last.metadata_location, dry_run=done.dry_run
+            self._context, table_id, last.metadata_location, dry_run=done.dry_run
         )
 
-    async def _receipts(self, done: TableCollection) -> None:
+    async def _receipts(self, done: TableGcReport) -> None:
         """Receipts by the day that their folders are named after."""
         today = utc(await store_now_ms(self._janitor))
         async for meta in self._janitor.list(RECEIPTS):
@@ -157,38 +167,43 @@ _NAME = re.compile(r"/(\d{5,19})-[0-9a-f-]{36}(?:\.gz)?\.metadata\.json\Z")
 _DELETE = "write.metadata.delete-after-commit.enabled"
 
 
-async def spent_files(
-    desk: Desk, transactions: Transactions, table_id: str, standing: Standing, *, before_ms: int
+async def obsolete_metadata_files(
+    context: IcebergContext,
+    transactions: TransactionRecords,
+    table_id: str,
+    table_head: PointerHead,
+    *,
+    before_ms: int,
 ) -> AsyncIterator[Meta]:
     """The metadata files of a live table that nobody will ask for again, made before a moment."""
-    if standing.location is None or standing.undecided is not None:
+    if table_head.location is None or table_head.undecided is not None:
         return
-    if desk.locations.owner(standing.location) not in (None, table_id):
+    if context.locations.owner(table_head.location) not in (None, table_id):
         return  # numbers in names count for whose folder it is, and that table may come back
-    metadata = (await desk.load(standing.location)).metadata
-    kept = {standing.location, *logged_files(metadata)}
+    metadata = (await context.load(table_head.location)).metadata
+    kept = {table_head.location, *logged_files(metadata)}
     gives_up = properties_of(metadata).get(_DELETE) == "true"
-    folder, home = standing.location.rpartition("/")[0], str(metadata["location"]).rstrip("/")
-    async for meta in desk.files.list_below(folder):
+    folder, home = table_head.location.rpartition("/")[0], str(metadata["location"]).rstrip("/")
+    async for meta in context.files.list_below(folder):
         number = _number(meta.key)
         if number is None or meta.key in kept or meta.modified_ms > before_ms:
             continue
-        if await _is_spent(
-            desk, transactions, table_id, number, meta.key, gives_up=gives_up
-        ) and await _is_of(desk, home, meta.key):
+        if await _is_obsolete(
+            context, transactions, table_id, number, meta.key, gives_up=gives_up
+        ) and await _belongs_to(context, home, meta.key):
             yield meta
 
 
-async def _is_spent(
-    desk: Desk,
-    transactions: Transactions,
+async def _is_obsolete(
+    context: IcebergContext,
+    transactions: TransactionRecords,
     table_id: str,
     number: int,
     location: str,
     *,
     gives_up: bool,
 ) -> bool:
-    entry = await desk.pointers.chain(table_id).find(number)
+    entry = await context.pointers.chain(table_id).find(number)
     if entry is None:
         return False  # not there yet, or collected: then its file may have been in effect
     pointer = pointer_of(entry)
@@ -199,12 +214,12 @@ async def _is_spent(
     return gives_up
 
 
-async def _is_of(desk: Desk, home: str, location: str) -> bool:
+async def _belongs_to(context: IcebergContext, home: str, location: str) -> bool:
     """Whether a metadata file is of the table that lies at `home`; no two tables lie at one place."""
     if location.startswith(f"{home}/"):
         return True
     try:
-        found = json.decode(unpacked(await desk.files.read(location)), dict)
+        found = json.decode(decompress(await context.files.read(location)), dict)
     except (Invalid, NotFound):
         return False
     return str(found.get("location")).rstrip("/") == home
@@ -215,45 +230,47 @@ def _number(location: str) -> int | None:
     return None if found is None else int(found[1])
 
 
-async def purge(desk: Desk, table_id: str, metadata_location: str, *, dry_run: bool = False) -> int:
+async def purge(
+    context: IcebergContext, table_id: str, metadata_location: str, *, dry_run: bool = False
+) -> int:
     """Remove the files of a dropped table; how many were there to be removed."""
     try:
-        metadata = (await desk.load(metadata_location)).metadata
-    except Refused:
+        metadata = (await context.load(metadata_location)).metadata
+    except IcebergError:
         return 0  # the metadata are gone, so all before them is, too
     home = str(metadata["location"])
-    if await is_taken(desk, home, [table_id]):
+    if await is_url_taken(context, home, [table_id]):
         return 0  # registered again before they were gone
-    if desk.locations.owner(home) == table_id:
-        files = _in_folder(desk, home, metadata_location)
+    if context.locations.owner(home) == table_id:
+        files = _in_folder(context, home, metadata_location)
     else:
-        files = _named(desk, metadata, metadata_location)
+        files = _named(context, metadata, metadata_location)
     gone = 0
     async for location in files:
         if location.startswith(home.rstrip("/") + "/"):
             gone += 1
             if not dry_run:
-                await desk.files.delete(location)
-    desk.shelf.forget(metadata_location)
+                await context.files.delete(location)
+    context.metadata_cache.forget(metadata_location)
     return gone
 
 
-async def _in_folder(desk: Desk, home: str, last: str) -> AsyncIterator[str]:
-    async for meta in desk.files.list_below(home):
+async def _in_folder(context: IcebergContext, home: str, last: str) -> AsyncIterator[str]:
+    async for meta in context.files.list_below(home):
         if meta.key != last:
             yield meta.key
     yield last
 
 
-async def _named(desk: Desk, metadata: Metadata, last: str) -> AsyncIterator[str]:
+async def _named(context: IcebergContext, metadata: Metadata, last: str) -> AsyncIterator[str]:
     """Data files, then manifests, then lists of them, then metadata."""
     seen: set[str] = set()
     for snapshot in objects_of(metadata, "snapshots"):
-        manifests = await _manifests(desk, snapshot)
+        manifests = await _manifests(context, snapshot)
         for manifest in manifests:
             if manifest not in seen:
                 seen.add(manifest)
-                for entry in await _records(desk, manifest):
+                for entry in await _records(context, manifest):
                     yield str(_field(entry.get("data_file"), "file_path"))
         for manifest in manifests:
             yield manifest
@@ -266,18 +283,18 @@ async def _named(desk: Desk, metadata: Metadata, last: str) -> AsyncIterator[str
     yield last
 
 
-async def _manifests(desk: Desk, snapshot: dict[str, Json]) -> list[str]:
+async def _manifests(context: IcebergContext, snapshot: dict[str, Json]) -> list[str]:
     listed = snapshot.get("manifest-list")
     if isinstance(listed, str):
-        return [str(each.get("manifest_path")) for each in await _records(desk, listed)]
+        return [str(each.get("manifest_path")) for each in await _records(context, listed)]
     inline = snapshot.get("manifests")  # the first version of the format has them here
     return [str(each) for each in inline] if isinstance(inline, list) else []
 
 
-async def _records(desk: Desk, location: str) -> list[dict[str, Any]]:
+async def _records(context: IcebergContext, location: str) -> list[dict[str, Any]]:
     """The records of an Avro file; none if it is gone, or is none of ours to read."""
     try:
-        raw = await desk.files.read(location)
+        raw = await context.files.read(location)
     except (NotFound, Denied):
         return []
     try:

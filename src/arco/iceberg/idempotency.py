@@ -1,8 +1,8 @@
-"""Carrying a request out, once if it has a key (P10 to P14).
+"""Running an operation, exactly once if the request has an idempotency key (P10 to P14).
 
-Each operation is a `Work`. Under a key its claim and its outcome are kept; without one the same work runs
-under a claim that nobody stores. An outcome holds what a replay needs to answer again, not the answer
-itself: metadata are read anew, and may have moved on.
+Each operation is a `Work`. With a key its claim and outcome are stored; without one the same work runs
+under a claim that is not stored. An outcome holds what a replay needs to build the answer again, not
+the answer: the metadata is read again and may be newer.
 """
 
 import msgspec
@@ -13,15 +13,15 @@ from arco.core.errors import (
 )
 from arco.core.hashing import sha256_hex
 from arco.core.ids import new_ulid
-from arco.iceberg.context import Caller, Desk
-from arco.iceberg.errors import FENCED, Refused, fenced, in_own_words
+from arco.iceberg.context import Caller, IcebergContext
+from arco.iceberg.errors import FENCED, IcebergError, attempt_fenced, to_iceberg_error
 from arco.ledger.claim import Answer, Claim, key_path
 from arco.ledger.idempotency import Hold, Terms, Work
 
 PROTOCOL = "iceberg"
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class OperationResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a success is remembered by."""
 
     table_id: str | None = None
@@ -65,57 +65,59 @@ class _Marked:
         return await self._work.perform(claim, hold)
 
 
-async def run(desk: Desk, caller: Caller, work: Work, request: object) -> Told:
+async def run_once(
+    context: IcebergContext, caller: Caller, work: Work, request: object
+) -> OperationResult:
     """Carry the work out; a refusal is raised, the first time and ever after."""
     if caller.key is None:
         terms = await work.terms()
         claim = Claim(
             request_sha256="",
-            request_id=new_ulid(desk.runtime),
+            request_id=new_ulid(context.runtime),
             ids=terms.ids,
             base=terms.base,
             life_ms=0,
         )
-        return told_of(await work.perform(claim, _Free()))
+        return read_result(await work.perform(claim, _Free()))
     path = key_path(
-        desk.store.scope,
+        context.store.scope,
         principal=caller.actor,
         api=PROTOCOL,
         # Not by operation: a key that comes back with another one is refused, not run a second time.
         operation="",
         key=caller.key,
     )
-    answer = await desk.idempotency.once(
+    answer = await context.idempotency.once(
         path,
         _fingerprint(caller.operation, request),
         _Marked(work),
         arrived_ms=caller.arrived_ms,
     )
-    return told_of(answer)
+    return read_result(answer)
 
 
-def succeeded(told: Told, *, has_landed: bool = True) -> Answer:
+def success_answer(result: OperationResult, *, has_landed: bool = True) -> Answer:
     """The answer of a success; one that changes nothing has no evidence but its outcome."""
-    return Answer(status=200, body=msgspec.Raw(json.encode(told)), has_landed=has_landed)
+    return Answer(status=200, body=msgspec.Raw(json.encode(result)), has_landed=has_landed)
 
 
-def refused(problem: ArcoError | Refused) -> Answer:
+def error_answer(problem: ArcoError | IcebergError) -> Answer:
     """The answer of a refusal that will be the same tomorrow."""
-    told = problem if isinstance(problem, Refused) else in_own_words(problem)
-    body = json.encode(_Refusal(type=told.kind, message=told.message))
+    result = problem if isinstance(problem, IcebergError) else to_iceberg_error(problem)
+    body = json.encode(_Refusal(type=result.kind, message=result.message))
     # No outcome says 403, which is mostly about the caller (P12). This one rests on the chain alone.
-    status = 409 if told.kind == FENCED else told.status
+    status = 409 if result.kind == FENCED else result.status
     return Answer(status=status, body=msgspec.Raw(body))
 
 
-def told_of(answer: Answer) -> Told:
+def read_result(answer: Answer) -> OperationResult:
     """What an answer tells; a refusal is raised."""
     if answer.succeeded:
-        return json.decode(bytes(answer.body), Told)
+        return json.decode(bytes(answer.body), OperationResult)
     refusal = json.decode(bytes(answer.body), _Refusal)
     if refusal.type == FENCED:
-        raise fenced(refusal.message)
-    raise Refused(answer.status, refusal.type, refusal.message)
+        raise attempt_fenced(refusal.message)
+    raise IcebergError(answer.status, refusal.type, refusal.message)
 
 
 def _fingerprint(operation: str, request: object) -> str:

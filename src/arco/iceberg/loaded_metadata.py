@@ -1,8 +1,8 @@
-"""A table's or view's metadata as it is answered: bytes as they were stored, between a few of our own.
+"""The metadata of a table or view as it is answered, and a cache of metadata files.
 
-Nothing is parsed that can be passed through: the answer to a load is the stored JSON with a head and a
-tail. Compressed forms and the form without history are made once, when they are first asked for, and kept
-with it.
+The answer to a load is the stored JSON between a prefix and a suffix: nothing is parsed that can be
+passed through. Compressed forms and the form with only referenced snapshots are built on first use and
+kept.
 """
 
 import gzip
@@ -20,14 +20,14 @@ _PARSED = 8  # parsed metadata takes about so many times the room of its bytes
 _OVERHEAD_BYTES = 2_000
 
 
-class Form(StrEnum):
+class SnapshotsMode(StrEnum):
     """How much of the history an answer holds."""
 
     ALL = "all"
     REFS = "refs"
 
 
-class Loaded:
+class LoadedMetadata:
     """One metadata file, and the answers that follow from it. It never changes."""
 
     def __init__(
@@ -43,8 +43,8 @@ class Loaded:
         self._head = b'{"metadata-location":%s,"metadata":' % json.encode(location)
         self._whole = self._around(raw)
         self._raw_bytes = len(raw)
-        self._plain: dict[Form, bytes] = {Form.ALL: self._whole}
-        self._gzipped: dict[Form, bytes] = {}
+        self._plain: dict[SnapshotsMode, bytes] = {SnapshotsMode.ALL: self._whole}
+        self._gzipped: dict[SnapshotsMode, bytes] = {}
         self._metadata = metadata
         self.kept_bytes = (
             len(self._whole) + _OVERHEAD_BYTES + (_PARSED * len(raw) if metadata else 0)
@@ -63,22 +63,22 @@ class Loaded:
             self.kept_bytes += _PARSED * self._raw_bytes
         return self._metadata
 
-    def etag(self, form: Form) -> str:
+    def etag(self, form: SnapshotsMode) -> str:
         """What tells this answer from others: the file's name and the form (P33)."""
         return self._etags[form]
 
-    def ready(self, form: Form, *, packed: bool) -> bytes | None:
+    def ready(self, form: SnapshotsMode, *, packed: bool) -> bytes | None:
         """The answer to a load, compressed or not, if it was made already."""
         return (self._gzipped if packed else self._plain).get(form)
 
-    def body(self, form: Form) -> bytes:
+    def body(self, form: SnapshotsMode) -> bytes:
         """The answer to a load."""
         known = self._plain.get(form)
         if known is None:
             known = self._plain[form] = self._without_history()
         return known
 
-    def gzipped(self, form: Form) -> bytes:
+    def gzipped(self, form: SnapshotsMode) -> bytes:
         """The same, compressed."""
         known = self._gzipped.get(form)
         if known is None:
@@ -88,17 +88,20 @@ class Loaded:
 
     def _without_history(self) -> bytes:
         """The answer without snapshots that no branch or tag names."""
-        whole = self.metadata
-        short = refs_only(whole)
-        if short is whole:
+        full_name = self.metadata
+        short = refs_only(full_name)
+        if short is full_name:
             return self._whole
         body = self._around(encode_metadata(short))
         self.kept_bytes += len(body)
         return body
 
     @cached_property
-    def _etags(self) -> dict[Form, str]:
-        return {form: f'"{sha256_hex(f"{self.location} {form}".encode())[:32]}"' for form in Form}
+    def _etags(self) -> dict[SnapshotsMode, str]:
+        return {
+            form: f'"{sha256_hex(f"{self.location} {form}".encode())[:32]}"'
+            for form in SnapshotsMode
+        }
 
     def _around(self, raw: bytes) -> bytes:
         return b"".join((self._head, raw, b',"config":', self._config, b"}"))
@@ -109,22 +112,22 @@ def _parse(raw: bytes) -> Metadata:
     return check_view(found) if "view-uuid" in found else complete_metadata(found)
 
 
-class Shelf:
+class MetadataCache:
     """Metadata files that were read or written lately, by location; the oldest are forgotten first."""
 
     def __init__(self, room_bytes: int) -> None:
         self._room_bytes = room_bytes
-        self._kept: OrderedDict[str, Loaded] = OrderedDict()
+        self._kept: OrderedDict[str, LoadedMetadata] = OrderedDict()
         self._looked = 0
 
-    def get(self, location: str) -> Loaded | None:
+    def get(self, location: str) -> LoadedMetadata | None:
         """The file, if it is there."""
         found = self._kept.get(location)
         if found is not None:
             self._kept.move_to_end(location)
         return found
 
-    def put(self, loaded: Loaded) -> None:
+    def put(self, loaded: LoadedMetadata) -> None:
         """Keep a file; it may grow later, as more is made of it."""
         if loaded.location is None:
             return

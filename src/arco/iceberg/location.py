@@ -1,15 +1,13 @@
-"""Where a table may be, and what it may say of other places.
+"""Where a table may be, and which other locations its metadata may name.
 
-A table lies in a folder of its own: in our warehouse under its id, or in a place that was declared. It may
-send its files elsewhere by properties, and name statistics and manifest lists by location; whatever it
-names is checked here before anything is written, read or lent a credential.
+A table has its own folder: in the warehouse under its id, or in a declared location. Properties may
+send its files elsewhere, and statistics and manifest lists are named by location; every such location
+is checked here before anything is written, read or covered by a credential.
+
+What is allowed is compared as it is written, with a closing slash, since engines take a location as it
+is. What is kept out of the store's root is compared as the most lenient reader would see it. A declared
+location may contain the root: inside the root only the warehouse can be reached.
 """
-# DOC territory: """Territory: whose place a location is in: our warehouse, a declared place, or neither.
-#
-# What is let in is compared as it is written, with a closing slash, since engines take a location as it
-# stands. What is kept out of our root is compared as the most lenient reader would see it. So a doubt is
-# always a no. A declared place may hold our root: inside the root, only the warehouse is ever reached.
-# """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,15 +31,15 @@ _SCOPE = re.compile(r"tenant=[^/]+/workspace=[^/]+/\Z")
 
 
 @dataclass(frozen=True)
-class Spot:
+class ResolvedLocation:
     """Where a location is."""
 
     declared: str | None  # the declared place that it is in; None for our own warehouse
     key: str  # its path below that place, or below our workspace
-    spelled: str  # as equal places are spelled alike, with a closing slash
+    normalized: str  # as equal places are spelled alike, with a closing slash
 
 
-class Territory:
+class LocationResolver:
     """Our workspace at `root_url`, and the places that were declared."""
 
     def __init__(self, root_url: str, declared: Iterable[str]) -> None:
@@ -52,19 +50,19 @@ class Territory:
         # The longest first: a place in another has its own rights.
         self.declared = tuple(sorted({canonical(each) for each in declared}, key=len, reverse=True))
 
-    def find(self, location: str) -> Spot:
+    def find(self, location: str) -> ResolvedLocation:
         """Where `location` is, or `Invalid` with what to do."""
-        spelled = self._spell(location)
-        if spelled.startswith(self.root):
-            key = spelled.removeprefix(self.root)[:-1]
+        normalized = self._spell(location)
+        if normalized.startswith(self.root):
+            key = normalized.removeprefix(self.root)[:-1]
             if not key.startswith(WAREHOUSE):
                 raise _not_a_table()
-            return Spot(None, key, spelled)
-        if overlap(spelled, self.store_root):
+            return ResolvedLocation(None, key, normalized)
+        if overlap(normalized, self.store_root):
             raise _not_a_table()
         for place in self.declared:
-            if spelled.startswith(place):
-                return Spot(place, spelled.removeprefix(place)[:-1], spelled)
+            if normalized.startswith(place):
+                return ResolvedLocation(place, normalized.removeprefix(place)[:-1], normalized)
         raise undeclared(location)
 
     def _spell(self, location: str) -> str:
@@ -93,11 +91,11 @@ CODEC = "write.metadata.compression-codec"
 
 _RESERVED = "arco."
 _SUFFIXES = {"none": ".metadata.json", "gzip": ".gz.metadata.json"}
-_NOBODY: frozenset[str] = frozenset()
+_NO_IDS: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
-class Placed:
+class TableLocation:
     """A table's location: as engines see it, and as the catalog keeps it."""
 
     url: str
@@ -109,64 +107,66 @@ class Locations:
     """The rules of one workspace at `root_url`, with the places that were declared."""
 
     def __init__(self, root_url: str, allowed: Sequence[str]) -> None:
-        self._territory = Territory(root_url, allowed)
+        self._resolver = LocationResolver(root_url, allowed)
 
     def managed(self, table_id: str) -> str:
         """The location of a table that did not ask for one."""
-        return (self._territory.root + managed_location(table_id)).rstrip("/")
+        return (self._resolver.root + managed_location(table_id)).rstrip("/")
 
-    def placed(self, location: str, *, table_id: str, also: frozenset[str] = _NOBODY) -> Placed:
+    def table_location(
+        self, location: str, *, table_id: str, also: frozenset[str] = _NO_IDS
+    ) -> TableLocation:
         """The place of table `table_id` if it may be at `location`, else `Invalid`.
 
         In our warehouse that is the folder of its own id, or of an id in `also`: that of a staged create,
         or of a dropped table that is registered again.
         """
-        spot, url = self._territory.find(location), location.rstrip("/")
-        if spot.declared is not None:
-            return Placed(url, spot.spelled, managed=False)
-        folder = spot.key.removeprefix(WAREHOUSE)
+        resolved, url = self._resolver.find(location), location.rstrip("/")
+        if resolved.declared is not None:
+            return TableLocation(url, resolved.normalized, managed=False)
+        folder = resolved.key.removeprefix(WAREHOUSE)
         if folder != table_id and folder not in also:
             raise Invalid(
                 f"{location} is not the place of this table: leave the location out, and it gets one"
             )
-        return Placed(url, managed_location(folder), managed=True)
+        return TableLocation(url, managed_location(folder), managed=True)
 
     def stored(self, location: str) -> str:
         """A location as the catalog keeps it."""
-        spot = self._territory.find(location)
-        return spot.spelled if spot.declared is not None else f"{spot.key}/"
+        resolved = self._resolver.find(location)
+        return resolved.normalized if resolved.declared is not None else f"{resolved.key}/"
 
     def is_declared(self, location: str) -> bool:
         """Whether a location is in a declared place, and so not in our warehouse."""
         try:
-            return self._territory.find(location).declared is not None
+            return self._resolver.find(location).declared is not None
         except Invalid:
             return False
 
     def is_within(self, location: str, folder: str) -> bool:
         """Whether a location is a folder or lies below it; one that may not be used is nowhere."""
         try:
-            return self._territory.find(location).spelled.startswith(
-                self._territory.find(folder).spelled
+            return self._resolver.find(location).normalized.startswith(
+                self._resolver.find(folder).normalized
             )
         except Invalid:
             return False
 
     def owner(self, location: str) -> str | None:
         """The id whose folder in our warehouse `location` is in; None outside of it."""
-        spot = self._territory.find(location)
-        if spot.declared is not None:
+        resolved = self._resolver.find(location)
+        if resolved.declared is not None:
             return None
-        return spot.key.removeprefix(WAREHOUSE).partition("/")[0]
+        return resolved.key.removeprefix(WAREHOUSE).partition("/")[0]
 
-    def check_metadata_file(self, location: str, *, also: frozenset[str] = _NOBODY) -> None:
+    def check_metadata_file(self, location: str, *, also: frozenset[str] = _NO_IDS) -> None:
         """`Invalid` if a metadata file at `location` must not be registered.
 
         In our warehouse, only files in the folders of the ids in `also` may be.
         """
-        spot = self._territory.find(location)
-        folder = spot.key.removeprefix(WAREHOUSE).partition("/")[0]
-        if spot.declared is None and folder not in also:
+        resolved = self._resolver.find(location)
+        folder = resolved.key.removeprefix(WAREHOUSE).partition("/")[0]
+        if resolved.declared is None and folder not in also:
             raise Invalid(f"{location} belongs to another table, which has a name already")
 
     def check_inside(self, location: str, table_location: str) -> None:
@@ -184,9 +184,9 @@ class Locations:
         """`Invalid` if properties send files where the table must not have any."""
         for key in PATHS:
             if key in properties:
-                spot = self._inside(_text(properties[key], key), table_location)
+                resolved = self._inside(_text(properties[key], key), table_location)
                 if key == METADATA_PATH:
-                    self._check_metadata_folder(spot, table_location)
+                    self._check_metadata_folder(resolved, table_location)
         if CODEC in properties:
             _suffix(properties[CODEC])
 
@@ -205,7 +205,7 @@ class Locations:
         is_create: bool = False,
         may_move: bool = False,
         table_id: str = "",
-        also: frozenset[str] = _NOBODY,
+        also: frozenset[str] = _NO_IDS,
     ) -> str:
         """The table's location after `updates`, or `Invalid` if they name a place that they must not.
 
@@ -217,7 +217,7 @@ class Locations:
                 continue
             wanted = _text(update.get("location"), "location").rstrip("/")
             if is_create:
-                location = self.placed(wanted, table_id=table_id, also=also).url
+                location = self.table_location(wanted, table_id=table_id, also=also).url
             elif wanted != location.rstrip("/"):
                 location = self._moved(location, wanted, may_move=may_move)
         for update in updates:
@@ -236,7 +236,7 @@ class Locations:
         return f"{folder}/{number:05d}-{uuid}{_suffix(properties.get(CODEC, 'none'))}"
 
     def _moved(self, location: str, wanted: str, *, may_move: bool) -> str:
-        if not may_move or self._territory.find(wanted).declared is None:
+        if not may_move or self._resolver.find(wanted).declared is None:
             raise Invalid(
                 f"a table stays where it is: it cannot be moved from {location} to {wanted}; create "
                 "another there, and copy"
@@ -268,22 +268,24 @@ class Locations:
             for each in inline:
                 self._inside(_text(each, "each of manifests"), table_location)
 
-    def _inside(self, location: str, table_location: str) -> Spot:
-        spot = self._territory.find(location)
-        if spot.declared is not None:
-            return spot
-        own = self._territory.find(table_location)
-        if not spot.spelled.startswith(own.spelled):
+    def _inside(self, location: str, table_location: str) -> ResolvedLocation:
+        resolved = self._resolver.find(location)
+        if resolved.declared is not None:
+            return resolved
+        own = self._resolver.find(table_location)
+        if not resolved.normalized.startswith(own.normalized):
             raise Invalid(
                 f"{location} is not in the table's own place {table_location}: use a folder below that, or "
                 "one in a place that was declared with --allow-location"
             )
-        return spot
+        return resolved
 
-    def _check_metadata_folder(self, spot: Spot, table_location: str) -> None:
+    def _check_metadata_folder(self, resolved: ResolvedLocation, table_location: str) -> None:
         """In our warehouse the API may write metadata into one folder of a table alone (law 4)."""
-        own = self._territory.find(table_location)
-        if spot.declared is None and not spot.spelled.startswith(f"{own.spelled}metadata/"):
+        own = self._resolver.find(table_location)
+        if resolved.declared is None and not resolved.normalized.startswith(
+            f"{own.normalized}metadata/"
+        ):
             raise Invalid(
                 f"{METADATA_PATH} in the table's own place is {table_location.rstrip('/')}/metadata or a "
                 "folder below it: leave it out, or use a place that was declared"

@@ -1,9 +1,10 @@
-"""From a name to a table: the name's id in the newest snapshot, and where the table of that id stands.
+"""From a name to a table: the name's id in the newest snapshot, and the head of that table's pointer
+chain.
 
-Both are asked for at once: the id is guessed from the snapshot that this process remembers, and its chain
-is looked at while the snapshot is validated. So a warm look-up is one round trip. An operation resolves the
-name once and then acts on the id (P32). A name whose chain has ended is absent, whatever the catalog says,
-and whoever meets one releases it (P31).
+Both are read at once: the id is taken from the remembered snapshot and its chain is read while the
+snapshot is validated, so a warm look-up is one round trip. An operation resolves a name once and then
+works on the id (P32). A name whose chain has ended does not exist, whatever the catalog says, and every
+operation that meets one releases it (P31).
 """
 
 from collections.abc import Callable, Coroutine, Sequence
@@ -18,16 +19,16 @@ from arco.catalog.model import ObjectKind, TableFormat, TableRow
 from arco.catalog.name import check_name
 from arco.catalog.snapshot import Snapshot
 from arco.core.errors import ArcoError, Conflict, Corrupt, Invalid, Unavailable
-from arco.iceberg.context import Desk
-from arco.iceberg.errors import Refused, no_such_namespace, no_such_table, no_such_view
-from arco.iceberg.pointer_head import Standing
+from arco.iceberg.context import IcebergContext
+from arco.iceberg.errors import IcebergError, no_such_namespace, no_such_table, no_such_view
+from arco.iceberg.pointer_head import PointerHead
 from arco.storage.link import Entry
 
 SYSTEM = "client:arco"
 
 
 @dataclass(frozen=True)
-class Name:
+class FullName:
     """The whole name of a table or view."""
 
     catalog: str
@@ -44,11 +45,11 @@ class Name:
 
 
 @dataclass(frozen=True)
-class Resolved:
+class ResolvedObject:
     """A live table or view."""
 
     row: TableRow
-    standing: Standing
+    table_head: PointerHead
 
     @property
     def id(self) -> str:
@@ -57,7 +58,7 @@ class Resolved:
     @property
     def location(self) -> str:
         """The metadata file in effect."""
-        return cast("str", self.standing.location)
+        return cast("str", self.table_head.location)
 
 
 def check_namespace(namespace: Sequence[str]) -> tuple[str, ...]:
@@ -71,120 +72,128 @@ def check_namespace(namespace: Sequence[str]) -> tuple[str, ...]:
     return levels
 
 
-def absent(kind: ObjectKind, name: Name) -> Refused:
+def not_found_error(kind: ObjectKind, name: FullName) -> IcebergError:
     """There is no table, or view, of this name."""
     missing = no_such_view if kind is ObjectKind.VIEW else no_such_table
     return missing(name.namespace, name.name)
 
 
-async def resolve(desk: Desk, name: Name, kind: ObjectKind, *, ahead: bool = False) -> Resolved:
+async def resolve_name(
+    context: IcebergContext, name: FullName, kind: ObjectKind, *, ahead: bool = False
+) -> ResolvedObject:
     """The table or view of this name, or a refusal."""
-    found = await look_up(desk, name, kind, ahead=ahead)
+    found = await find_object(context, name, kind, ahead=ahead)
     if found is None:
-        raise absent(kind, name)
+        raise not_found_error(kind, name)
     return found
 
 
-async def look_up(
-    desk: Desk, name: Name, kind: ObjectKind, *, ahead: bool = False
-) -> Resolved | None:
+async def find_object(
+    context: IcebergContext, name: FullName, kind: ObjectKind, *, ahead: bool = False
+) -> ResolvedObject | None:
     """The table or view of this name, if there is one; `ahead` begins to read its metadata early."""
-    glimpse = desk.foresee if ahead else None
-    row, standing = await _newest(desk, name, glimpse)
-    if row is None or not is_ours(row, kind):
+    glimpse = context.read_ahead if ahead else None
+    row, table_head = await _find_row_and_head(context, name, glimpse)
+    if row is None or not is_iceberg(row, kind):
         return None
-    if standing is None:
-        standing = await desk.standings.of(row.table_id, glimpse=glimpse)
-    if standing.is_live:
-        return Resolved(row, standing)
-    if standing.undecided is None:
-        desk.aftermath.beside(row.table_id, release(desk, row.table_id, standing))
+    if table_head is None:
+        table_head = await context.heads.of(row.table_id, glimpse=glimpse)
+    if table_head.is_live:
+        return ResolvedObject(row, table_head)
+    if table_head.undecided is None:
+        context.after_commit.run_in_background(
+            row.table_id, release_name(context, row.table_id, table_head)
+        )
     return None
 
 
-async def occupant(desk: Desk, name: Name) -> TableRow | None:
+async def find_occupant(context: IcebergContext, name: FullName) -> TableRow | None:
     """Who has this name, of whatever kind and format; a dead one is released first.
 
     `Unavailable` if it cannot be released now: then nobody can tell whether the name is free.
     """
-    row, standing = await _newest(desk, name)
+    row, table_head = await _find_row_and_head(context, name)
     if row is None or row.format is not TableFormat.ICEBERG:
         return row
-    if standing is None:
-        standing = await desk.standings.of(row.table_id)
-    standing = await desk.standings.decided(standing)
-    if standing.is_live:
+    if table_head is None:
+        table_head = await context.heads.of(row.table_id)
+    table_head = await context.heads.settle(table_head)
+    if table_head.is_live:
         return row
     try:
-        await release(desk, row.table_id, standing)
+        await release_name(context, row.table_id, table_head)
     except ArcoError as problem:
         raise Unavailable("a dropped table still has this name; retry") from problem
     return None
 
 
-async def seems_free(desk: Desk, name: Name) -> bool:
+async def is_probably_free(context: IcebergContext, name: FullName) -> bool:
     """Whether nobody has this name in the snapshot that this process remembers: it may be taken by now.
 
     For those who go on to have the catalog decide; no request, in a warm process.
     """
-    known = desk.reader.remembered()
-    return known is not None and await desk.rows.find(known, name.table) is None
+    known = context.reader.remembered()
+    return known is not None and await context.rows.find(known, name.table) is None
 
 
-async def release(desk: Desk, table_id: str, standing: Standing, actor: str = SYSTEM) -> None:
+async def release_name(
+    context: IcebergContext, table_id: str, table_head: PointerHead, actor: str = SYSTEM
+) -> None:
     """Release the name of a table whose chain has ended, or never had an effective version (P31).
 
     Nothing is lost if it fails now: whoever meets the name next does the same.
     """
-    tombstone = standing.tombstone
+    tombstone = table_head.tombstone
     if tombstone is None:
-        tombstone = await _bury(desk, table_id, standing)
-    purge = standing.pointer is not None and standing.pointer.purge
+        tombstone = await _append_tombstone(context, table_id, table_head)
+    purge = table_head.pointer is not None and table_head.pointer.purge
     request = ReleaseTable(table_id=table_id, tombstone=tombstone, purge=purge)
-    await change(desk.committer, request, actor)
+    await change(context.committer, request, actor)
 
 
-async def _bury(desk: Desk, table_id: str, standing: Standing) -> int:
+async def _append_tombstone(context: IcebergContext, table_id: str, table_head: PointerHead) -> int:
     """A tombstone for a chain without an effective version, before its name is released."""
-    if standing.pointer is None:
+    if table_head.pointer is None:
         raise Corrupt(f"table {table_id} has a name, and no version")
 
     body = msgspec.structs.replace(
-        standing.pointer, operation="bury", actor=SYSTEM, transaction=None, publication=None
+        table_head.pointer, operation="bury", actor=SYSTEM, transaction=None, publication=None
     )
     try:
-        head = await desk.pointers.chain(table_id).append(standing.head, body, tombstone=True)
+        head = await context.pointers.chain(table_id).append(
+            table_head.chain_head, body, tombstone=True
+        )
     except Conflict as passed:
-        tombstone = (await desk.standings.of(table_id)).tombstone
+        tombstone = (await context.heads.of(table_id)).tombstone
         if tombstone is None:
             raise Unavailable("this table is being changed; retry") from passed
         return tombstone  # somebody else has buried it
     return head.number
 
 
-def is_ours(row: TableRow, kind: ObjectKind) -> bool:
+def is_iceberg(row: TableRow, kind: ObjectKind) -> bool:
     """Whether a row is an Iceberg table, or view."""
     return row.format is TableFormat.ICEBERG and row.kind is kind
 
 
-async def _newest(
-    desk: Desk, name: Name, glimpse: Callable[[Entry], None] | None = None
-) -> tuple[TableRow | None, Standing | None]:
+async def _find_row_and_head(
+    context: IcebergContext, name: FullName, glimpse: Callable[[Entry], None] | None = None
+) -> tuple[TableRow | None, PointerHead | None]:
     """The row of a name in the newest snapshot, and where its table stands, if that was guessed."""
-    known = desk.reader.remembered()
-    guess = None if known is None else await desk.rows.find(known, name.table)
+    known = context.reader.remembered()
+    guess = None if known is None else await context.rows.find(known, name.table)
     if guess is None or guess.format is not TableFormat.ICEBERG:
-        return await desk.rows.find(await desk.reader.head(), name.table), None
-    newest, standing = await desk.runtime.tasks.gather(
-        cast("Coroutine[Any, Any, Snapshot | Standing]", desk.reader.head()),
+        return await context.rows.find(await context.reader.head(), name.table), None
+    newest, table_head = await context.runtime.tasks.gather(
+        cast("Coroutine[Any, Any, Snapshot | PointerHead]", context.reader.head()),
         cast(
-            "Coroutine[Any, Any, Snapshot | Standing]",
-            desk.standings.of(guess.table_id, glimpse=glimpse),
+            "Coroutine[Any, Any, Snapshot | PointerHead]",
+            context.heads.of(guess.table_id, glimpse=glimpse),
         ),
     )
     row: TableRow | None = guess
     if cast("Snapshot", newest) is not known:
-        row = await desk.rows.find(cast("Snapshot", newest), name.table)
+        row = await context.rows.find(cast("Snapshot", newest), name.table)
     if row is None or row.table_id != guess.table_id:
         return row, None
-    return row, cast("Standing", standing)
+    return row, cast("PointerHead", table_head)

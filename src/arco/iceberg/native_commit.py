@@ -1,8 +1,8 @@
 """Commits that the catalog's own API asks for: the columns of a table, the query of a view.
 
-What is asked is a wish about names; the updates are made of it anew for each base that is met, so a lost
-race is made up for like that of any other commit. Columns are shown in the catalog before the answer, so
-that who has changed them finds them changed.
+A request is about names; the updates are built again for each base, so a lost race is retried like that
+of any commit. The catalog shows the new columns before the answer is sent, so that the caller reads its
+own change.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,19 +17,19 @@ from arco.catalog.done import Done
 from arco.catalog.model import ColumnRow, Found, Sensitivity, TableRow
 from arco.core.errors import Corrupt, Invalid, Unknown
 from arco.core.json import Json
-from arco.iceberg.commit import TABLES, VIEWS, CommitWork
-from arco.iceberg.context import Caller, Desk
+from arco.iceberg.commit import TABLE_ENGINE, VIEW_ENGINE, CommitWork
+from arco.iceberg.context import Caller, IcebergContext
 from arco.iceberg.engine import shape
-from arco.iceberg.engine.columns import ColumnRequest, changed_schema, columns_of, field_of
+from arco.iceberg.engine.columns import ColumnRequest, change_schema, columns_of, field_of
 from arco.iceberg.engine.metadata import Metadata, current_schema
 from arco.iceberg.engine.schema import index_schema
 from arco.iceberg.engine.shape import Object
-from arco.iceberg.engine.spark_types import numbered, spark_type
-from arco.iceberg.loaded_metadata import Loaded
-from arco.iceberg.name_resolution import Name
-from arco.iceberg.native_create import SUMMARY, marked, representations
-from arco.iceberg.pointer_head import Standing
-from arco.iceberg.prepared_commit import Attempt
+from arco.iceberg.engine.spark_types import spark_type, with_ids
+from arco.iceberg.loaded_metadata import LoadedMetadata
+from arco.iceberg.name_resolution import FullName
+from arco.iceberg.native_create import SUMMARY, representations, with_classifications
+from arco.iceberg.pointer_head import PointerHead
+from arco.iceberg.prepared_commit import PreparedCommit
 from arco.iceberg.view_request import Redefinition
 from arco.iceberg.wire import CommitTableRequest, CommitViewRequest
 from arco.ledger.claim import Claim
@@ -42,24 +42,30 @@ _OURS = ("pii_type", "sensitivity")  # what is the catalog's own of a column
 class _ShownCommit(CommitWork):
     """A commit whose columns are shown by who waits for them, and not beside the answer."""
 
-    def _follow(self, table_id: str, head: Head, made: Attempt, base: Loaded) -> None:
+    def _schedule_steps(
+        self, table_id: str, head: Head, made: PreparedCommit, base: LoadedMetadata
+    ) -> None:
         if head.entry is not None:
-            spent = made.spent(base.metadata)
-            self._desk.aftermath.follow(table_id, head.entry, spent=spent)
+            obsolete = made.obsolete_files(base.metadata)
+            self._context.after_commit.schedule(table_id, head.entry, obsolete=obsolete)
 
 
-class ColumnCommit(_ShownCommit):
+class ColumnCommitWork(_ShownCommit):
     """A change of a table's columns."""
 
-    def __init__(self, desk: Desk, name: Name, wish: ColumnRequest, caller: Caller) -> None:
-        super().__init__(desk, name, CommitTableRequest(), caller, TABLES)
-        self._wish = wish
+    def __init__(
+        self, context: IcebergContext, name: FullName, change: ColumnRequest, caller: Caller
+    ) -> None:
+        super().__init__(context, name, CommitTableRequest(), caller, TABLE_ENGINE)
+        self._requested = change
 
-    def _decide(self, base: Loaded, standing: Standing, claim: Claim) -> Attempt | None:
+    def _prepare(
+        self, base: LoadedMetadata, table_head: PointerHead, claim: Claim
+    ) -> PreparedCommit | None:
         metadata = base.metadata
         schema = current_schema(metadata)
         last = shape.integer(metadata, "last-column-id", "the table")
-        after, _ = changed_schema(schema, last, self._wish)
+        after, _ = change_schema(schema, last, self._requested)
         if after is schema:
             return None
         known = metadata["current-schema-id"]
@@ -70,17 +76,21 @@ class ColumnCommit(_ShownCommit):
                 {"action": "set-current-schema", "schema-id": _LAST_ADDED},
             ),
         )
-        return super()._decide(base, standing, claim)
+        return super()._prepare(base, table_head, claim)
 
 
-class ViewCommit(_ShownCommit):
+class ViewCommitWork(_ShownCommit):
     """Another version of a view."""
 
-    def __init__(self, desk: Desk, name: Name, wish: Redefinition, caller: Caller) -> None:
-        super().__init__(desk, name, CommitViewRequest(), caller, VIEWS)
-        self._wish = wish
+    def __init__(
+        self, context: IcebergContext, name: FullName, change: Redefinition, caller: Caller
+    ) -> None:
+        super().__init__(context, name, CommitViewRequest(), caller, VIEW_ENGINE)
+        self._requested = change
 
-    def _decide(self, base: Loaded, standing: Standing, claim: Claim) -> Attempt | None:
+    def _prepare(
+        self, base: LoadedMetadata, table_head: PointerHead, claim: Claim
+    ) -> PreparedCommit | None:
         metadata = base.metadata
         old, schema = current_version(metadata), current_schema(metadata)
         after = self._schema(metadata, schema)
@@ -90,7 +100,7 @@ class ViewCommit(_ShownCommit):
         fresh: Object = {
             "schema-id": _LAST_ADDED,
             "summary": SUMMARY,
-            "timestamp-ms": self._desk.runtime.clock.now_ms(),
+            "timestamp-ms": self._context.runtime.clock.now_ms(),
         }
         self._request = CommitViewRequest(
             requirements=({"type": "assert-view-uuid", "uuid": metadata["view-uuid"]},),
@@ -100,23 +110,23 @@ class ViewCommit(_ShownCommit):
                 {"action": "set-current-view-version", "view-version-id": _LAST_ADDED},
             ),
         )
-        return super()._decide(base, standing, claim)
+        return super()._prepare(base, table_head, claim)
 
     def _version(self, old: Object) -> Object:
-        wish, new = self._wish, dict(old)
-        if wish.queries is not UNSET:
-            new["representations"] = representations(wish.queries)
-        if wish.default_namespace is not UNSET:
-            new["default-namespace"] = [*wish.default_namespace]
-        if wish.default_catalog is not UNSET:
+        change, new = self._requested, dict(old)
+        if change.queries is not UNSET:
+            new["representations"] = representations(change.queries)
+        if change.default_namespace is not UNSET:
+            new["default-namespace"] = [*change.default_namespace]
+        if change.default_catalog is not UNSET:
             new.pop("default-catalog", None)
-            if wish.default_catalog is not None:
-                new["default-catalog"] = wish.default_catalog
+            if change.default_catalog is not None:
+                new["default-catalog"] = change.default_catalog
         return new
 
     def _schema(self, metadata: Metadata, schema: Object) -> Object:
         """The schema with the columns that are wished for; one that stays keeps its id."""
-        columns = self._wish.columns
+        columns = self._requested.columns
         if columns is UNSET:
             return schema
         known = {field["name"]: field for field in shape.objects(schema, "fields", "the view")}
@@ -136,7 +146,7 @@ class ViewCommit(_ShownCommit):
             ):
                 fields.append({"id": old["id"], **field, "type": old["type"]})
             else:
-                kind = numbered(field["type"], next_id)
+                kind = with_ids(field["type"], next_id)
                 fields.append({"id": next_id(), **field, "type": kind})
         after: Object = {**schema, "fields": fields}
         columns_of(after)  # refuses doubles
@@ -152,20 +162,22 @@ def current_version(metadata: Metadata) -> Object:
     raise Invalid(f"the current version of the view is {current}, which is not there")
 
 
-Marks = Mapping[str, Mapping[str, str | Sensitivity | None]]
+Classifications = Mapping[str, Mapping[str, str | Sensitivity | None]]
 
 
-def marks_of(wish: ColumnRequest) -> Marks:
+def classifications_of(change: ColumnRequest) -> Classifications:
     """What is asked of columns, by name, that is the catalog's own and not Iceberg's."""
-    if isinstance(wish, AddColumns):
-        return marks_in(wish.columns)
-    if not isinstance(wish, UpdateColumn):
+    if isinstance(change, AddColumns):
+        return column_classifications(change.columns)
+    if not isinstance(change, UpdateColumn):
         return {}
-    name = wish.column if wish.name is UNSET else wish.name
-    return {name: {each: getattr(wish, each) for each in _OURS if getattr(wish, each) is not UNSET}}
+    name = change.column if change.name is UNSET else change.name
+    return {
+        name: {each: getattr(change, each) for each in _OURS if getattr(change, each) is not UNSET}
+    }
 
 
-def marks_in(columns: Sequence[ColumnSpec]) -> Marks:
+def column_classifications(columns: Sequence[ColumnSpec]) -> Classifications:
     """What is said of columns when they are made; what is not said stays as it is."""
     return {
         each.name: {name: getattr(each, name) for name in _OURS if getattr(each, name) is not None}
@@ -174,37 +186,45 @@ def marks_in(columns: Sequence[ColumnSpec]) -> Marks:
 
 
 async def show_columns(
-    desk: Desk, table_id: str, target: TableName, marks: Marks, actor: str
+    context: IcebergContext,
+    table_id: str,
+    target: TableName,
+    classifications: Classifications,
+    actor: str,
 ) -> Done:
     """Have the catalog show the columns as they are by now, with what it is to say of them itself.
 
     Such marks come with the columns, where those are new to the catalog, and else right after them. What is
     shown already is left as it is, so that a repeated request is answered the same.
     """
-    done, standing = await shown(desk, table_id), await desk.standings.of(table_id)
-    standing = await desk.standings.decided(standing)
-    if standing.location is None:
+    done, table_head = await read_shown(context, table_id), await context.heads.of(table_id)
+    table_head = await context.heads.settle(table_head)
+    if table_head.location is None:
         return done  # dropped since
-    projected = found_table(done).row.projected
-    if projected is None or projected < standing.number:
-        schema = current_schema((await desk.load(standing.location)).metadata)
-        columns = marked(columns_of(schema), [_spec(name, told) for name, told in marks.items()])
-        request = ProjectColumns(table_id=table_id, pointer=standing.number, columns=columns)
-        done = await change(desk.committer, request, actor)
+    projected = table_row_of(done).row.projected
+    if projected is None or projected < table_head.number:
+        schema = current_schema((await context.load(table_head.location)).metadata)
+        columns = with_classifications(
+            columns_of(schema), [_spec(name, result) for name, result in classifications.items()]
+        )
+        request = ProjectColumns(table_id=table_id, pointer=table_head.number, columns=columns)
+        done = await change(context.committer, request, actor)
     rows = {row.name: row for row in done.columns}
-    if not marks.keys() <= rows.keys():
+    if not classifications.keys() <= rows.keys():
         raise Unknown("the columns were changed, and have changed again since")
-    late = [name for name, told in marks.items() if _differ(rows[name], told)]
+    late = [name for name, result in classifications.items() if _differ(rows[name], result)]
     if not late:
         return done
-    requests = [UpdateColumn(target=target, column=name, **marks[name]) for name in late]  # type: ignore[arg-type]  # by their names
-    await desk.runtime.tasks.gather(*(change(desk.committer, each, actor) for each in requests))
-    return await shown(desk, table_id)
+    requests = [UpdateColumn(target=target, column=name, **classifications[name]) for name in late]  # type: ignore[arg-type]  # by their names
+    await context.runtime.tasks.gather(
+        *(change(context.committer, each, actor) for each in requests)
+    )
+    return await read_shown(context, table_id)
 
 
-async def shown(desk: Desk, table_id: str) -> Done:
+async def read_shown(context: IcebergContext, table_id: str) -> Done:
     """A table or view as the newest snapshot has it, there or dropped."""
-    snapshot = await desk.reader.head()
+    snapshot = await context.reader.head()
     found = await snapshot.find(table_id, dropped=True)
     listed = await snapshot.columns(table_id)
     return Done(
@@ -216,7 +236,7 @@ async def shown(desk: Desk, table_id: str) -> Done:
     )
 
 
-def found_table(done: Done) -> Found[TableRow]:
+def table_row_of(done: Done) -> Found[TableRow]:
     """The table or view that a change was about."""
     row = done.object.row
     if not isinstance(row, TableRow):
@@ -224,9 +244,9 @@ def found_table(done: Done) -> Found[TableRow]:
     return Found(row, done.object.commit)
 
 
-def _spec(name: str, told: Mapping[str, str | Sensitivity | None]) -> ColumnSpec:
-    return msgspec.structs.replace(ColumnSpec(name=name, data_type=""), **told)
+def _spec(name: str, result: Mapping[str, str | Sensitivity | None]) -> ColumnSpec:
+    return msgspec.structs.replace(ColumnSpec(name=name, data_type=""), **result)
 
 
-def _differ(row: ColumnRow, told: Mapping[str, str | Sensitivity | None]) -> bool:
-    return any(getattr(row, name) != value for name, value in told.items())
+def _differ(row: ColumnRow, result: Mapping[str, str | Sensitivity | None]) -> bool:
+    return any(getattr(row, name) != value for name, value in result.items())

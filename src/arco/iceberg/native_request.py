@@ -1,8 +1,8 @@
-"""Errands: requests of the catalog's own API that the Iceberg room carries out.
+"""Requests of the catalog's own API that change Iceberg tables and views.
 
-An errand is one of the room's works, and what is left to do for the catalog once that has taken effect: to
-show the columns, to describe what was renamed. The work decides, and is done once; what is left can be done
-again. So under a key whoever finds the work done finishes the errand (P11).
+A native operation is a `Work` of this package and a finish step for the catalog, such as showing the
+new columns or describing the renamed table. The work decides and takes effect once; the finish step can
+be repeated, so under a key a retry that finds the work done still finishes it (P11).
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,9 +21,14 @@ from arco.core.errors import (
     PreconditionFailed,
     Unknown,
 )
-from arco.iceberg.context import Desk
-from arco.iceberg.errors import Refused, Unreadable, core_error, unreadable
-from arco.iceberg.idempotency import Told, refused, told_of
+from arco.iceberg.context import IcebergContext
+from arco.iceberg.errors import (
+    IcebergError,
+    UnreadableMetadata,
+    to_core_error,
+    unreadable_to_core_error,
+)
+from arco.iceberg.idempotency import OperationResult, error_answer, read_result
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import Hold, Terms, Work
 
@@ -32,14 +37,14 @@ _WAY = "way"  # in the ids of a claim: the kind of what the room was asked to ch
 
 
 @dataclass(frozen=True)
-class Errand:
+class NativeOperation:
     """A work of the room, and how it ends."""
 
     work: Work
-    finish: Callable[[Told], Awaitable[Done]]
+    finish: Callable[[OperationResult], Awaitable[Done]]
 
 
-class MatchedWork:
+class IfMatchWork:
     """A work that is refused if the object is not the version that an If-Match names.
 
     The version is compared once, with the newest snapshot before the claim, and the claim keeps what came
@@ -48,8 +53,8 @@ class MatchedWork:
     table's row as it is, such as those of data: the ETag is the version of that row.
     """
 
-    def __init__(self, desk: Desk, work: Work, expected: int | str | None) -> None:
-        self._desk = desk
+    def __init__(self, context: IcebergContext, work: Work, expected: int | str | None) -> None:
+        self._context = context
         self._work = work
         self._expected = expected
 
@@ -66,18 +71,18 @@ class MatchedWork:
 
     async def perform(self, claim: Claim, hold: Hold) -> Answer:
         if _STALE in claim.ids:
-            return refused(Refused(412, "PreconditionFailedException", claim.ids[_STALE]))
+            return error_answer(IcebergError(412, "PreconditionFailedException", claim.ids[_STALE]))
         try:
             return await self._work.perform(claim, hold)
-        except Unreadable as problem:
-            raise unreadable(problem) from problem
-        except Refused as problem:
-            raise core_error(problem) from problem
+        except UnreadableMetadata as problem:
+            raise unreadable_to_core_error(problem) from problem
+        except IcebergError as problem:
+            raise to_core_error(problem) from problem
 
     async def _stale(self, table_id: str) -> str | None:
         if self._expected is None or not table_id:
             return None
-        reader = self._desk.reader
+        reader = self._context.reader
         try:
             found = await (reader.remembered() or await reader.head()).find(table_id)
             refuse_stale(self._expected, found)
@@ -88,7 +93,7 @@ class MatchedWork:
         return None
 
 
-class KeyedErrand:
+class KeyedNativeWork:
     """A request under a key, which is the catalog's to carry out or the room's.
 
     Its claim says which: a retry goes the same way, though the name may be gone by then, or be another's.
@@ -98,14 +103,14 @@ class KeyedErrand:
         self,
         plain: Work,
         kind_of: Callable[[], Awaitable[ObjectKind | None]],
-        errand_for: Callable[[ObjectKind], Errand],
+        errand_for: Callable[[ObjectKind], NativeOperation],
         renderer: Renderer,
     ) -> None:
         self._plain = plain
         self._kind_of = kind_of
-        self._errand_for = errand_for
+        self._operation_for = errand_for
         self._renderer = renderer
-        self._errand: Errand | None = None
+        self._operation: NativeOperation | None = None
 
     async def terms(self) -> Terms:
         kind = await self._kind_of()
@@ -123,36 +128,36 @@ class KeyedErrand:
         way = claim.ids.get(_WAY)
         if way is None:
             return await self._plain.find(claim)
-        errand = self._of(ObjectKind(way))
-        found = await errand.work.find(claim)
-        return None if found is None else await self._told(errand, found)
+        operation = self._of(ObjectKind(way))
+        found = await operation.work.find(claim)
+        return None if found is None else await self._told(operation, found)
 
     async def perform(self, claim: Claim, hold: Hold) -> Answer:
         way = claim.ids.get(_WAY)
         if way is None:
             return await self._plain.perform(claim, hold)
-        errand = self._of(ObjectKind(way))
-        return await self._told(errand, await errand.work.perform(claim, hold))
+        operation = self._of(ObjectKind(way))
+        return await self._told(operation, await operation.work.perform(claim, hold))
 
-    def _of(self, kind: ObjectKind) -> Errand:
-        if self._errand is None:
-            self._errand = self._errand_for(kind)
-        return self._errand
+    def _of(self, kind: ObjectKind) -> NativeOperation:
+        if self._operation is None:
+            self._operation = self._operation_for(kind)
+        return self._operation
 
-    async def _told(self, errand: Errand, answer: Answer) -> Answer:
+    async def _told(self, operation: NativeOperation, answer: Answer) -> Answer:
         try:
-            told = told_of(answer)
-        except Refused as verdict:
-            return self._renderer.refused(core_error(verdict))
-        done = self._renderer.done(await finished(errand, told))
+            result = read_result(answer)
+        except IcebergError as verdict:
+            return self._renderer.refused(to_core_error(verdict))
+        done = self._renderer.done(await finish_operation(operation, result))
         return msgspec.structs.replace(done, has_landed=answer.has_landed)
 
 
-async def finished(errand: Errand, told: Told) -> Done:
+async def finish_operation(operation: NativeOperation, result: OperationResult) -> Done:
     """The end of an errand. What fails by now is no refusal: the request has taken effect (law 9)."""
     try:
-        return await errand.finish(told)
+        return await operation.finish(result)
     except (Unknown, Corrupt):
         raise
-    except (ArcoError, Refused) as problem:
+    except (ArcoError, IcebergError) as problem:
         raise Unknown("it has taken effect, but not all that follows from it") from problem

@@ -1,11 +1,10 @@
-"""Versions: which data a table holds, partition by partition, so that a change in one is told from others.
+"""Versions of a table's data, by partition, so that a planner can tell which partitions changed.
 
-The version of a table is its current snapshot. A partition is known by the paths of its live files, data
-and deletes alike, as the snapshot's manifests list them: files never change, so equal paths are equal data.
-Manifests never change either, so each is read once. Where partitions cannot be told by values of columns,
-or a table has too many files, the version of the whole has to do.
+The version of a table is its current snapshot. The version of a partition is a digest of the paths of
+its live files, data and deletes alike: files never change, so equal paths are equal data. Manifests
+never change either, so each is read once. For a table with too many files, or whose partitions are not
+values of columns, there is only the version of the table.
 """
-# DOC partition_text: """Values of Iceberg's partitions as text: days, hours and months as people write them."""
 
 import hashlib
 from collections import OrderedDict, defaultdict
@@ -21,19 +20,19 @@ import fastavro
 from arco.core.errors import NotFound, Unavailable
 from arco.core.json import Json
 from arco.events.partition_key import format_partition_key
-from arco.iceberg.context import Desk
+from arco.iceberg.context import IcebergContext
 from arco.iceberg.engine.metadata import Metadata, current_schema, current_snapshot_id, objects_of
-from arco.iceberg.errors import Unreadable, unreadable
+from arco.iceberg.errors import UnreadableMetadata, unreadable_to_core_error
 from arco.iceberg.publication import attempt_snapshots
 
-Written = Callable[[object], str]
+ValueFormat = Callable[[object], str]
 
 NULL = "null"  # as Iceberg writes it into paths
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def written_as(transform: str) -> Written | None:
+def value_format(transform: str) -> ValueFormat | None:
     """How values of a transform are written; None if they do not say which values they stand for."""
     return _WRITTEN.get(transform)
 
@@ -71,7 +70,7 @@ def _month(value: object) -> str:
     return _value(value)
 
 
-_WRITTEN: dict[str, Written] = {
+_WRITTEN: dict[str, ValueFormat] = {
     "identity": _value,
     "day": _day,
     "date": _day,
@@ -91,15 +90,15 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Field:
+class PartitionField:
     """A field of a partition spec: the column it is made of, and how its values are written."""
 
     column: str
-    text: Written
+    text: ValueFormat
 
 
 @dataclass(frozen=True)
-class _Live:
+class _LiveFiles:
     """The live files of one manifest, by partition."""
 
     files: dict[str, tuple[str, ...]]
@@ -121,12 +120,12 @@ class AddedFile:
 class IcebergVersions:
     """What Iceberg tables hold, by their ids."""
 
-    def __init__(self, desk: Desk, *, most_files: int = MOST_FILES) -> None:
-        self._desk = desk
+    def __init__(self, context: IcebergContext, *, most_files: int = MOST_FILES) -> None:
+        self._context = context
         self._most_files = most_files
-        self._known: OrderedDict[str, _Live] = OrderedDict()
+        self._known: OrderedDict[str, _LiveFiles] = OrderedDict()
         self._known_files = 0
-        self._told: OrderedDict[str, tuple[str, dict[str, str]]] = OrderedDict()
+        self._digests_by_table: OrderedDict[str, tuple[str, dict[str, str]]] = OrderedDict()
 
     async def versions(self, table_id: str) -> tuple[str | None, dict[str, str]]:
         """The current snapshot, and a digest for each partition; none of a table that holds nothing.
@@ -138,12 +137,12 @@ class IcebergVersions:
         current = current_snapshot_id(metadata)
         if current is None:
             return None, {}
-        known = self._told.get(table_id)
+        known = self._digests_by_table.get(table_id)
         if known is None or known[0] != location:
             known = location, await self._partitions(metadata, current)
-            self._told[table_id] = known
-            if len(self._told) > _REMEMBERED_TABLES:
-                self._told.popitem(last=False)
+            self._digests_by_table[table_id] = known
+            if len(self._digests_by_table) > _REMEMBERED_TABLES:
+                self._digests_by_table.popitem(last=False)
         return str(current), dict(known[1])
 
     async def files_without_attempt(self, table_id: str) -> list[AddedFile]:
@@ -170,13 +169,13 @@ class IcebergVersions:
 
     async def _metadata(self, table_id: str) -> tuple[str, Metadata]:
         """The metadata of a table, and where they lie."""
-        standing = await self._desk.standings.of(table_id)
-        if standing.location is None:
+        table_head = await self._context.heads.of(table_id)
+        if table_head.location is None:
             raise NotFound(f"there is no table {table_id}")
         try:
-            return standing.location, (await self._desk.load(standing.location)).metadata
-        except Unreadable as problem:
-            raise unreadable(problem) from problem
+            return table_head.location, (await self._context.load(table_head.location)).metadata
+        except UnreadableMetadata as problem:
+            raise unreadable_to_core_error(problem) from problem
 
     async def _partitions(self, metadata: Metadata, snapshot_id: int) -> dict[str, str]:
         """A digest for each partition; none where they cannot be told apart."""
@@ -184,7 +183,7 @@ class IcebergVersions:
         if manifests is None or any(_spec_id(each) not in specs for each in manifests):
             return {}
         live = await self._live(manifests, specs)
-        return await self._desk.runtime.tasks.in_thread(lambda: _digests(live))
+        return await self._context.runtime.tasks.in_thread(lambda: _digests(live))
 
     async def _manifests(self, metadata: Metadata, snapshot_id: int) -> list[Row] | None:
         """The manifests of a snapshot; None if there are too many files to look at."""
@@ -199,22 +198,22 @@ class IcebergVersions:
         return manifests if sum(counts) <= self._most_files else None
 
     async def _live(
-        self, manifests: Sequence[Row], specs: dict[int, Sequence[Field]]
-    ) -> list[_Live]:
-        found: list[_Live] = []
+        self, manifests: Sequence[Row], specs: dict[int, Sequence[PartitionField]]
+    ) -> list[_LiveFiles]:
+        found: list[_LiveFiles] = []
         for start in range(0, len(manifests), _AT_ONCE):
             some = manifests[start : start + _AT_ONCE]
             work = (self._manifest(str(e["manifest_path"]), specs[_spec_id(e)]) for e in some)
-            found += await self._desk.runtime.tasks.gather(*work)
+            found += await self._context.runtime.tasks.gather(*work)
         return found
 
-    async def _manifest(self, path: str, spec: Sequence[Field]) -> _Live:
+    async def _manifest(self, path: str, spec: Sequence[PartitionField]) -> _LiveFiles:
         known = self._known.get(path)
         if known is not None:
             self._known.move_to_end(path)
             return known
         records = await self._records(path)
-        found = await self._desk.runtime.tasks.in_thread(lambda: _live(records, spec))
+        found = await self._context.runtime.tasks.in_thread(lambda: _live(records, spec))
         if path not in self._known:
             self._known_files += found.count
         self._known[path] = found
@@ -224,10 +223,10 @@ class IcebergVersions:
 
     async def _records(self, location: str) -> list[Row]:
         try:
-            raw = await self._desk.files.read(location)
+            raw = await self._context.files.read(location)
         except NotFound as problem:  # perhaps its snapshot has been expired meanwhile
             raise Unavailable(f"{location} is gone; retry") from problem
-        return await self._desk.runtime.tasks.in_thread(lambda: _avro(raw, location))
+        return await self._context.runtime.tasks.in_thread(lambda: _avro(raw, location))
 
 
 def _avro(raw: bytes, location: str) -> list[Row]:
@@ -237,14 +236,16 @@ def _avro(raw: bytes, location: str) -> list[Row]:
         raise Unavailable(f"{location} is not an Avro file that can be read") from problem
 
 
-def _live(entries: Iterable[Row], spec: Sequence[Field]) -> _Live:
+def _live(entries: Iterable[Row], spec: Sequence[PartitionField]) -> _LiveFiles:
     files: dict[str, list[str]] = defaultdict(list)
     for each in _added(entries, 0, spec):
         files[each.partition].append(each.path)
-    return _Live({key: tuple(paths) for key, paths in files.items()})
+    return _LiveFiles({key: tuple(paths) for key, paths in files.items()})
 
 
-def _added(entries: Iterable[Row], adder: int, spec: Sequence[Field]) -> Iterator[AddedFile]:
+def _added(
+    entries: Iterable[Row], adder: int, spec: Sequence[PartitionField]
+) -> Iterator[AddedFile]:
     """The live files of a manifest; `adder` is the snapshot of those that name none."""
     for entry in entries:
         if entry.get("status") == _DELETED:
@@ -258,7 +259,7 @@ def _added(entries: Iterable[Row], adder: int, spec: Sequence[Field]) -> Iterato
         yield AddedFile(key, str(file["file_path"]), adder if added_by is None else int(added_by))
 
 
-def _digests(live: Iterable[_Live]) -> dict[str, str]:
+def _digests(live: Iterable[_LiveFiles]) -> dict[str, str]:
     files: dict[str, list[str]] = defaultdict(list)
     for each in live:
         for key, paths in each.files.items():
@@ -270,21 +271,21 @@ def _digest(paths: Iterable[str]) -> str:
     return hashlib.sha256("".join(f"{path}\n" for path in sorted(paths)).encode()).hexdigest()
 
 
-def _specs(metadata: Metadata) -> dict[int, Sequence[Field]]:
+def _specs(metadata: Metadata) -> dict[int, Sequence[PartitionField]]:
     """The partition specs whose partitions can be told by the values of columns, by their ids."""
     names = {each.get("id"): str(each.get("name")) for each in _fields(current_schema(metadata))}
-    specs: dict[int, Sequence[Field]] = {}
+    specs: dict[int, Sequence[PartitionField]] = {}
     for spec in objects_of(metadata, "partition-specs"):
         fields = [_field(each, names) for each in _fields(spec)]
-        told = [each for each in fields if each is not None]
-        if told and len(told) == len(fields):
-            specs[int(str(spec["spec-id"]))] = told
+        known_fields = [each for each in fields if each is not None]
+        if known_fields and len(known_fields) == len(fields):
+            specs[int(str(spec["spec-id"]))] = known_fields
     return specs
 
 
-def _field(field: dict[str, Json], names: dict[Json, str]) -> Field | None:
-    text, column = written_as(str(field.get("transform"))), names.get(field.get("source-id"))
-    return None if text is None or column is None else Field(column, text)
+def _field(field: dict[str, Json], names: dict[Json, str]) -> PartitionField | None:
+    text, column = value_format(str(field.get("transform"))), names.get(field.get("source-id"))
+    return None if text is None or column is None else PartitionField(column, text)
 
 
 def _fields(holder: dict[str, Json]) -> list[dict[str, Json]]:

@@ -1,10 +1,10 @@
-"""Pointers: which metadata file a table or view stands at, as a numbered chain for each (P30).
+"""Pointers: the metadata file that a table or view is at, as one numbered chain for each (P30).
 
-A chain is kept under our own id of the table. Each number names the metadata file, the request that made
-it and what was in effect before; a drop is a tombstone, and an undrop a number after it. The create of a
-number is the commit point of a commit (law 3).
+A chain is stored under the catalog's id of the table. Each entry names the metadata file, the request
+that made it and the file before it; a drop is a tombstone, an undrop an entry after it. Creating an
+entry is the commit point of a commit (law 3). `find_request` searches a chain for the entry of a
+request (P11).
 """
-# DOC evidence: """Whether a request has landed on a table's chain (P11)."""
 
 from dataclasses import dataclass
 
@@ -76,14 +76,14 @@ class Pointers(Chains):
 
 
 @dataclass(frozen=True)
-class Look:
+class RequestSearch:
     """The end of a chain, and the number up to it that carries the request, if there is one."""
 
     head: Head
-    mine: Entry | None = None
+    landed: Entry | None = None
 
 
-async def look_above(chain: Chain, number: int, request_id: str) -> Look:
+async def find_request(chain: Chain, number: int, request_id: str) -> RequestSearch:
     """The head, and whether the request has landed above `number`, up to that very head.
 
     One round trip if nothing has happened since. What was there before the request was claimed cannot
@@ -91,14 +91,14 @@ async def look_above(chain: Chain, number: int, request_id: str) -> Look:
     """
     head = await chain.head()
     if head.number <= number:
-        return Look(head)
+        return RequestSearch(head)
     try:
         since = await chain.history(number + 1, head.number)
     except NotFound as collected:
         raise Unknown(
             "what would show whether this request has landed was collected"
         ) from collected
-    return Look(head, next((each for each in since if _carries(each, request_id)), None))
+    return RequestSearch(head, next((each for each in since if _carries(each, request_id)), None))
 
 
 def _carries(entry: Entry, request_id: str) -> bool:

@@ -1,8 +1,8 @@
-"""Resolving every pointer: whether each table's metadata file is there, and lies where it may be read.
+"""Checks that every pointer resolves: the metadata file exists and is in a location that may be read.
 
 A pointer holds the absolute location of a metadata file, and that file the location of its table. In a
-store that was copied to another URL, or without the declared places, they lead elsewhere. No hash of the
-file is kept, so it is checked by what it holds: JSON with the uuid that the pointer names.
+store that was copied to another URL, or opened without its declared locations, they lead elsewhere. No
+hash of the file is stored, so the check reads it: it must be JSON with the uuid that the pointer names.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,12 +15,12 @@ from arco.catalog.snapshot import Snapshot
 from arco.catalog.walk import every_table
 from arco.core import json
 from arco.core.errors import Corrupt, Denied, Invalid, NotFound
-from arco.iceberg.engine.metadata import Metadata, unpacked
+from arco.iceberg.engine.metadata import Metadata, decompress
 from arco.iceberg.files import TableFiles
 from arco.iceberg.location import Locations
 from arco.iceberg.pointer import Pointers
-from arco.iceberg.pointer_head import Standing, Standings
-from arco.iceberg.transaction_record import Transactions
+from arco.iceberg.pointer_head import PointerHead, PointerHeads
+from arco.iceberg.transaction_record import TransactionRecords
 from arco.storage.store import Store
 
 MOST_PROBLEMS = 100  # that are named; all are counted
@@ -60,13 +60,13 @@ class PointerCheck:
     """Resolves the pointers of all Iceberg tables and views that are not dropped."""
 
     def __init__(self, store: Store, files: TableFiles, locations: Locations) -> None:
-        pointers, transactions = Pointers(store), Transactions(store)
+        pointers, transactions = Pointers(store), TransactionRecords(store)
         self._tasks = store.runtime.tasks
         self._reader = SnapshotReader(store)
         self._files = files
         self._locations = locations
         self._pointers = pointers
-        self._standings = Standings(pointers, transactions, store.runtime)
+        self._heads = PointerHeads(pointers, transactions, store.runtime)
 
     async def run(self, progress: Progress | None = None) -> PointerReport:
         """Look at every table; `Unavailable` is raised, and says nothing about them."""
@@ -103,24 +103,24 @@ class PointerCheck:
         """The path that is wrong, and what is wrong with it; None for a table that resolves."""
         first = self._pointers.chain(row.table_id).key(0)
         try:
-            standing = await self._standings.of(row.table_id)
-            if standing.pointer is None:
+            table_head = await self._heads.of(row.table_id)
+            if table_head.pointer is None:
                 return first, "is missing: the catalog has the table, but no pointer"
             while True:
                 try:
-                    report.bytes += await self._resolve(standing)
+                    report.bytes += await self._resolve(table_head)
                     return None
                 except _Unresolved as problem:
-                    now = await self._standings.of(row.table_id)
-                    if now.number == standing.number:
+                    now = await self._heads.of(row.table_id)
+                    if now.number == table_head.number:
                         return problem.path, problem.explanation
-                    standing = now  # a commit came in between, and may have given that file up
+                    table_head = now  # a commit came in between, and may have given that file up
         except Corrupt as broken:
             return first, f"begins a chain that cannot be read: {broken}"
 
-    async def _resolve(self, standing: Standing) -> int:
+    async def _resolve(self, table_head: PointerHead) -> int:
         """The size of the metadata file in effect; `_Unresolved` if it is not what it should be."""
-        location, pointer = standing.location, standing.pointer
+        location, pointer = table_head.location, table_head.pointer
         if location is None or pointer is None:
             return 0  # dropped, or about to be made
         raw, metadata = await self._read(location)
@@ -145,7 +145,7 @@ class PointerCheck:
             raise _Unresolved(location, f"is {_ASTRAY}")
         try:
             raw = await self._files.read(location)
-            return raw, json.decode(unpacked(raw), dict)
+            return raw, json.decode(decompress(raw), dict)
         except NotFound as missing:
             fault = "is missing: the newest pointer of the table names it"
             raise _Unresolved(location, fault) from missing

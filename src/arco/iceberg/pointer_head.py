@@ -1,7 +1,7 @@
-"""Where a table stands: the end of its chain, and the metadata file that is in effect there.
+"""The head of a table's pointer chain, and the metadata file that is in effect there.
 
-They differ while a transaction is undecided or after it was aborted: then what was in effect before still
-is. Readers never wait for a transaction; writers do, and end it when it has taken too long (P33).
+The head entry may belong to a transaction that is undecided or was aborted: then the file before it is
+in effect. Readers never wait for a transaction. Writers do, and abort one that takes too long (P33).
 """
 
 from collections import OrderedDict
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from arco.core.errors import Corrupt
 from arco.core.runtime import Runtime
 from arco.iceberg.pointer import Pointer, Pointers, pointer_of
-from arco.iceberg.transaction_record import Transactions
+from arco.iceberg.transaction_record import TransactionRecords
 from arco.storage.chain import Head
 from arco.storage.link import Entry
 
@@ -24,10 +24,10 @@ _SEEN = 1_000
 
 
 @dataclass(frozen=True)
-class Standing:
+class PointerHead:
     """The end of a chain, resolved."""
 
-    head: Head
+    chain_head: Head
     pointer: Pointer | None  # what the head says; None for an empty chain
     location: str | None  # the metadata in effect; None if there is none, and so no table
     undecided: str | None = None  # the transaction that the head waits for
@@ -39,19 +39,21 @@ class Standing:
 
     @property
     def number(self) -> int:
-        return self.head.number
+        return self.chain_head.number
 
     @property
     def tombstone(self) -> int | None:
         """The number of the tombstone that the chain ends in."""
-        entry = self.head.entry
+        entry = self.chain_head.entry
         return entry.number if entry is not None and entry.link.tombstone else None
 
 
-class Standings:
+class PointerHeads:
     """Resolves the ends of chains."""
 
-    def __init__(self, pointers: Pointers, transactions: Transactions, runtime: Runtime) -> None:
+    def __init__(
+        self, pointers: Pointers, transactions: TransactionRecords, runtime: Runtime
+    ) -> None:
         self._pointers = pointers
         self._transactions = transactions
         self._runtime = runtime
@@ -59,39 +61,39 @@ class Standings:
 
     async def of(
         self, table_id: str, *, glimpse: Callable[[Entry], None] | None = None
-    ) -> Standing:
+    ) -> PointerHead:
         """Where a table stands now: one round trip when its head is remembered, else three.
 
         `glimpse` is shown what may be the head one round trip earlier, to read ahead and no more.
         """
         return await self.at(await self._pointers.chain(table_id).head(glimpse=glimpse))
 
-    async def at(self, head: Head) -> Standing:
+    async def at(self, head: Head) -> PointerHead:
         """Where a table stands if this is the end of its chain."""
         if head.entry is None:
-            return Standing(head, None, None)
+            return PointerHead(head, None, None)
         pointer = pointer_of(head.entry)
         if head.entry.link.tombstone:
-            return Standing(head, pointer, None)
+            return PointerHead(head, pointer, None)
         if pointer.transaction is None:
-            return Standing(head, pointer, pointer.metadata_location)
+            return PointerHead(head, pointer, pointer.metadata_location)
         committed = await self._transactions.outcome(pointer.transaction)
         if committed is None:
-            return Standing(head, pointer, pointer.previous_location, pointer.transaction)
+            return PointerHead(head, pointer, pointer.previous_location, pointer.transaction)
         location = pointer.metadata_location if committed else pointer.previous_location
-        return Standing(head, pointer, location)
+        return PointerHead(head, pointer, location)
 
-    async def decided(self, standing: Standing) -> Standing:
+    async def settle(self, table_head: PointerHead) -> PointerHead:
         """The same once nothing is undecided: after a grace the transaction is aborted (P33)."""
-        transaction = standing.undecided
+        transaction = table_head.undecided
         if transaction is None:
-            return standing
+            return table_head
         while await self._transactions.outcome(transaction) is None:
             if self._waited_ms(transaction) >= GRACE_MS:
                 await self._transactions.decide(transaction, committed=False)
                 break
             await self._runtime.clock.sleep(_POLL_MS)
-        settled = await self.at(standing.head)
+        settled = await self.at(table_head.chain_head)
         if settled.undecided is not None:
             raise Corrupt(f"transaction {transaction} has lost its outcome")
         return settled

@@ -1,7 +1,7 @@
-"""Attempts: new metadata on their way to a number, with the file they are written to and the pointer to it.
+"""A prepared commit: new metadata, the file it is written to and the pointer that will name the file.
 
-The file's name is unique to the attempt (P3), and begins with the number it is meant for, so that one
-which was never pointed at can be told by its name (P27).
+The file name is unique to the attempt (P3) and begins with the pointer number it is meant for, so a
+file that no pointer ever named can be recognised by its name (P27).
 """
 
 import gzip
@@ -15,8 +15,8 @@ from arco.core.clock import utc
 from arco.core.errors import Denied, Unavailable, Unknown
 from arco.core.ids import new_object_id
 from arco.core.json import Json
-from arco.iceberg.after_commit import Shape, write_pending
-from arco.iceberg.context import Caller, Desk
+from arco.iceberg.after_commit import TableShape, write_pending_receipt
+from arco.iceberg.context import Caller, IcebergContext
 from arco.iceberg.engine.columns import columns_of
 from arco.iceberg.engine.metadata import (
     Metadata,
@@ -25,7 +25,7 @@ from arco.iceberg.engine.metadata import (
     logged_files,
     properties_of,
 )
-from arco.iceberg.loaded_metadata import Loaded
+from arco.iceberg.loaded_metadata import LoadedMetadata
 from arco.iceberg.pointer import Pointer, SnapshotFacts
 from arco.iceberg.table_paths import (
     NO_PATHS,
@@ -44,7 +44,7 @@ _DELETE = "write.metadata.delete-after-commit.enabled"
 
 
 @dataclass(frozen=True)
-class Attempt:
+class PreparedCommit:
     """What is going to be written."""
 
     number: int
@@ -54,10 +54,12 @@ class Attempt:
     pointer: Pointer
     at: datetime
     is_stored: bool = False  # the file is there already, and is only pointed at
-    shape: Shape | None = None  # what the catalog should show, if it is not what the base shows
+    shape: TableShape | None = (
+        None  # what the catalog should show, if it is not what the base shows
+    )
     paths: PathChanges = NO_PATHS  # to be reserved before the pointer is made
 
-    def spent(self, base: Metadata) -> Sequence[str]:
+    def obsolete_files(self, base: Metadata) -> Sequence[str]:
         """Older metadata files that the table asks to have removed, as far as they lie in its place.
 
         Whoever registers metadata writes their log, and may name files of others in it.
@@ -69,8 +71,8 @@ class Attempt:
         return sorted(each for each in gone if each.startswith(home))
 
 
-def attempt(
-    desk: Desk,
+def prepare_commit(
+    context: IcebergContext,
     metadata: Metadata,
     *,
     number: int,
@@ -83,13 +85,16 @@ def attempt(
     stored: str | None = None,
     base: Metadata | None = None,
     publication: Publication | None = None,
-) -> Attempt:
+) -> PreparedCommit:
     """An attempt to have these metadata at this number; `stored` is where they are already.
 
     `Invalid` if the catalog could not show the columns that they have instead of those of the base.
     """
-    location = stored or desk.locations.metadata_file(
-        str(metadata["location"]), properties_of(metadata), number, str(new_object_id(desk.runtime))
+    location = stored or context.locations.metadata_file(
+        str(metadata["location"]),
+        properties_of(metadata),
+        number,
+        str(new_object_id(context.runtime)),
     )
     pointer = Pointer(
         request_id=request_id,
@@ -102,17 +107,17 @@ def attempt(
         changed=tuple(dict.fromkeys(str(update.get("action")) for update in updates)),
         transaction=transaction,
         publication=publication,
-        **facts_of(metadata),
+        **pointer_facts(metadata),
     )
-    now = utc(desk.runtime.clock.now_ms())
+    now = utc(context.runtime.clock.now_ms())
     raw = b"" if stored else encode_metadata(metadata)
-    shape = None if base is None else _changed_shape(desk, metadata, base)
+    shape = None if base is None else _changed_shape(context, metadata, base)
     paths = NO_PATHS
     if base is not None and operation == REGISTER:
-        paths = PathChanges(added=paths_beside(desk.locations, metadata))
+        paths = PathChanges(added=paths_beside(context.locations, metadata))
     elif base is not None:
-        paths = path_changes(desk.locations, metadata, base, updates)
-    return Attempt(
+        paths = path_changes(context.locations, metadata, base, updates)
+    return PreparedCommit(
         number,
         location,
         metadata,
@@ -125,43 +130,49 @@ def attempt(
     )
 
 
-def _changed_shape(desk: Desk, metadata: Metadata, base: Metadata) -> Shape | None:
+def _changed_shape(
+    context: IcebergContext, metadata: Metadata, base: Metadata
+) -> TableShape | None:
     schema, place = current_schema(metadata), metadata["location"]
     moved = place != base["location"]
     if current_schema(base) == schema and not moved:
         return None
-    return Shape(columns_of(schema), desk.locations.stored(str(place)) if moved else None)
+    return TableShape(columns_of(schema), context.locations.stored(str(place)) if moved else None)
 
 
-async def reserve(desk: Desk, table_id: str, made: Attempt, base: Loaded) -> None:
+async def reserve_locations(
+    context: IcebergContext, table_id: str, made: PreparedCommit, base: LoadedMetadata
+) -> None:
     """Before a table moves or writes elsewhere, the catalog keeps the new places free for it."""
     place, actor = str(made.metadata["location"]), made.pointer.actor
     if place != base.metadata["location"]:
-        await reserve_place(desk, table_id, desk.locations.stored(place), actor)
-    await reserve_paths(desk, table_id, made.paths, actor)
+        await reserve_place(context, table_id, context.locations.stored(place), actor)
+    await reserve_paths(context, table_id, made.paths, actor)
 
 
-async def write_attempt(desk: Desk, table_id: str, made: Attempt, hold: Hold) -> Loaded:
+async def write_metadata(
+    context: IcebergContext, table_id: str, made: PreparedCommit, hold: Hold
+) -> LoadedMetadata:
     """Store the metadata and note the attempt, while it is made sure that it is still ours (P11)."""
     if made.is_stored:
         await hold.check()
-        return await desk.load(made.location)
+        return await context.load(made.location)
     compressed = made.location.endswith(".gz.metadata.json")
     stored = gzip.compress(made.raw, _LEVEL, mtime=0) if compressed else made.raw
     try:
-        await desk.runtime.tasks.gather(
-            desk.files.create(made.location, stored),
-            write_pending(desk.store, made.at, table_id, made.number, made.pointer),
+        await context.runtime.tasks.gather(
+            context.files.create(made.location, stored),
+            write_pending_receipt(context.store, made.at, table_id, made.number, made.pointer),
             hold.check(),
         )
     except Unknown as unclear:  # no pointer names the file, so nothing has happened
         raise Unavailable("the metadata could not be stored; retry") from unclear
     except Denied as refused:
         raise Unavailable("the store refuses to take the metadata file") from refused
-    return desk.keep(made.location, made.raw, made.metadata)
+    return context.keep(made.location, made.raw, made.metadata)
 
 
-def facts_of(metadata: Metadata) -> dict[str, Any]:
+def pointer_facts(metadata: Metadata) -> dict[str, Any]:
     """What a pointer says about the metadata it names."""
     uuid = metadata.get("table-uuid") or metadata.get("view-uuid")
     return {
@@ -183,15 +194,15 @@ def _snapshot(metadata: Metadata) -> SnapshotFacts | None:
             found = each
             break
     summary = found.get("summary")
-    told = summary if isinstance(summary, dict) else {}
+    summary_values = summary if isinstance(summary, dict) else {}
     return SnapshotFacts(
         snapshot_id=current,
-        operation=str(told["operation"]) if "operation" in told else None,
-        rows=_counted(told.get("total-records")),
-        size_bytes=_counted(told.get("total-files-size")),
-        files=_counted(told.get("total-data-files")),
-        added_rows=_counted(told.get("added-records")),
-        added_bytes=_counted(told.get("added-files-size")),
+        operation=str(summary_values["operation"]) if "operation" in summary_values else None,
+        rows=_counted(summary_values.get("total-records")),
+        size_bytes=_counted(summary_values.get("total-files-size")),
+        files=_counted(summary_values.get("total-data-files")),
+        added_rows=_counted(summary_values.get("added-records")),
+        added_bytes=_counted(summary_values.get("added-files-size")),
     )
 
 

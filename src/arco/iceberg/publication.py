@@ -1,15 +1,12 @@
-"""Which attempt at a task a commit publishes: the one named by what it brings onto `main` (P35).
+"""Publications of task attempts, and fences against late ones (P35).
 
-A snapshot that is staged, on no branch, publishes nothing. To go back to a snapshot that was on `main`
-before is no publication either, whoever has made that snapshot.
+A commit publishes the attempt that is named by the snapshot it brings onto `main`. A staged snapshot,
+on no branch, publishes nothing, and neither does going back to a snapshot that was on `main` before.
+
+Before a task is given to another worker, a fence with the new attempt's name is appended to the table's
+chain; an earlier attempt that commits late finds it and is refused. A fence names the metadata in
+effect, races with commits like any pointer, and is not reported as an event.
 """
-# DOC fence: """Fences: versions of a table that change nothing but who may publish its partitions (P35).
-#
-# Before a task is given to somebody else, a fence with the new attempt's name goes onto the table's chain; an
-# earlier attempt that comes late meets it inside its own commit, and is refused. It is a plain number of the
-# chain: it names the metadata in effect, races with commits like any of them, and nobody is told of it, as
-# nothing has changed.
-# """
 
 from collections.abc import Iterator
 
@@ -20,12 +17,12 @@ from arco.core import json
 from arco.core.errors import Conflict, Invalid, NotFound
 from arco.core.ids import new_ulid
 from arco.core.json import Json
-from arco.iceberg.context import Desk
+from arco.iceberg.context import IcebergContext
 from arco.iceberg.engine.metadata import Metadata, current_snapshot_id, objects_of
-from arco.iceberg.errors import Unreadable, unreadable
+from arco.iceberg.errors import UnreadableMetadata, unreadable_to_core_error
 from arco.iceberg.pointer import FENCE, Pointer
-from arco.iceberg.pointer_head import Standing
-from arco.iceberg.prepared_commit import facts_of
+from arco.iceberg.pointer_head import PointerHead
+from arco.iceberg.prepared_commit import pointer_facts
 
 _SOURCE = "source-snapshot-id"  # in the summary of a cherry-pick: the snapshot that was staged
 
@@ -37,12 +34,14 @@ def published_attempt(base: Metadata | None, made: Metadata) -> Attempt | None:
     old, new = None if base is None else current_snapshot_id(base), current_snapshot_id(made)
     if new is None or new == old:
         return None
-    told = {text for each in _arriving(base, made, old, new) if (text := _told(made, each))}
-    if not told or new in _been(base):
+    attempt_texts = {
+        text for each in _arriving(base, made, old, new) if (text := _attempt_text(made, each))
+    }
+    if not attempt_texts or new in _been(base):
         return None
-    if len(told) > 1:
-        raise Invalid(f"a commit publishes one attempt, and this one names {len(told)}")
-    return _read(told.pop())
+    if len(attempt_texts) > 1:
+        raise Invalid(f"a commit publishes one attempt, and this one names {len(attempt_texts)}")
+    return _read(attempt_texts.pop())
 
 
 def attempt_snapshots(metadata: Metadata) -> set[int]:
@@ -50,7 +49,7 @@ def attempt_snapshots(metadata: Metadata) -> set[int]:
     return {
         int(str(each["snapshot-id"]))
         for each in objects_of(metadata, "snapshots")
-        if _told(metadata, each) is not None
+        if _attempt_text(metadata, each) is not None
     }
 
 
@@ -97,18 +96,18 @@ def _line(by_id: dict[Json, Snapshot], snapshot_id: Json) -> Iterator[Snapshot]:
         snapshot_id = by_id[snapshot_id].get("parent-snapshot-id")
 
 
-def _told(made: Metadata, snapshot: Snapshot) -> str | None:
+def _attempt_text(made: Metadata, snapshot: Snapshot) -> str | None:
     summary = _summary(snapshot)
-    told = summary.get(ATTEMPT_PROPERTY)
+    attempt_texts = summary.get(ATTEMPT_PROPERTY)
     source = str(summary.get(_SOURCE, ""))
-    if told is None and source.isascii() and source.isdigit():
-        told = _summary(_find(made, int(source)) or {}).get(ATTEMPT_PROPERTY)
-    return None if told is None else str(told)
+    if attempt_texts is None and source.isascii() and source.isdigit():
+        attempt_texts = _summary(_find(made, int(source)) or {}).get(ATTEMPT_PROPERTY)
+    return None if attempt_texts is None else str(attempt_texts)
 
 
-def _read(told: str) -> Attempt:
+def _read(attempt_texts: str) -> Attempt:
     try:
-        return json.decode(told.encode(), Attempt)
+        return json.decode(attempt_texts.encode(), Attempt)
     except Invalid as problem:
         raise Invalid(f"{ATTEMPT_PROPERTY} in the snapshot's summary: {problem}") from problem
 
@@ -132,41 +131,41 @@ SYSTEM = "client:arco"
 class IcebergFences:
     """Fences on Iceberg tables."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, context: IcebergContext) -> None:
+        self._context = context
 
     async def number(self, table_id: str) -> int | None:
         """The last number of a table's chain; None if there is no table any more."""
-        standing = await self._desk.standings.of(table_id)
-        return standing.number if standing.is_live else None
+        table_head = await self._context.heads.of(table_id)
+        return table_head.number if table_head.is_live else None
 
     async def fence(self, table_id: str, attempt: Attempt, since: int) -> Numbered | int:
         """What an attempt at the same task has published above `since`, or else the number of a fence.
 
         Round trips: the head, the numbers above `since` that this process has not read yet, the fence.
         """
-        desk, chain = self._desk, self._desk.pointers.chain(table_id)
-        request_id = new_ulid(desk.runtime)
-        async with desk.lanes.enter(table_id):
+        context, chain = self._context, self._context.pointers.chain(table_id)
+        request_id = new_ulid(context.runtime)
+        async with context.lanes.enter(table_id):
             while True:
-                standing = await desk.standings.decided(await desk.standings.of(table_id))
-                if standing.location is None:
+                table_head = await context.heads.settle(await context.heads.of(table_id))
+                if table_head.location is None:
                     raise NotFound(f"there is no table {table_id}")
-                above = await desk.published.above(chain, since, standing.head)
+                above = await context.published.above(chain, since, table_head.chain_head)
                 done = published_by_task(attempt.task, above)
                 if done is not None:
                     return done
-                body = await self._body(standing, standing.location, attempt, request_id)
+                body = await self._body(table_head, table_head.location, attempt, request_id)
                 try:
-                    head = await chain.append(standing.head, body)
+                    head = await chain.append(table_head.chain_head, body)
                 except Conflict:
                     continue  # a commit was faster, and may even have been the task's own
                 if head.entry is not None:
-                    desk.published.learn(chain, head.entry)
+                    context.published.learn(chain, head.entry)
                 return head.number
 
     async def _body(
-        self, standing: Standing, location: str, attempt: Attempt, request_id: str
+        self, table_head: PointerHead, location: str, attempt: Attempt, request_id: str
     ) -> Pointer:
         """The metadata in effect once more, with what the last number says of them if it names them."""
         fence = Pointer(
@@ -178,13 +177,13 @@ class IcebergFences:
             previous_location=location,
             publication=attempt.publication(is_fence=True),
         )
-        last = standing.pointer
+        last = table_head.pointer
         if last is None or last.metadata_location != location:  # a transaction that was aborted
             try:
-                loaded = await self._desk.load(location)
-            except Unreadable as problem:
-                raise unreadable(problem) from problem
-            return msgspec.structs.replace(fence, **facts_of(loaded.metadata))
+                loaded = await self._context.load(location)
+            except UnreadableMetadata as problem:
+                raise unreadable_to_core_error(problem) from problem
+            return msgspec.structs.replace(fence, **pointer_facts(loaded.metadata))
         return msgspec.structs.replace(
             fence,
             table_uuid=last.table_uuid,

@@ -1,14 +1,9 @@
-"""Paths at which a table keeps files beside its location, and their reservation in the catalog.
+"""Paths where a table keeps files outside its location, and their reservation in the catalog.
 
-Properties send data and metadata elsewhere, and statistics may lie anywhere, as long as that is in a
-declared place. The catalog reserves such paths as it reserves locations, so that no two tables share a
-folder. What engines write for a commit, above all manifest lists, must lie in places of its own table.
+Properties may send data and metadata to other declared locations, and statistics may be in any of them.
+The catalog reserves such paths as it reserves locations, so no two tables share a folder. Files that an
+engine writes for a commit, above all manifest lists, must be in locations of its own table.
 """
-# DOC neighbours: """Neighbours: whether another table lies where one is to be, or has been.
-#
-# The catalog decides who has a place, and only after the first file is written (P31). Whoever looks here
-# before that writes nothing into the place of another; before files are removed it is the only look.
-# """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -20,20 +15,20 @@ from arco.catalog.place_name import managed_by, place_name
 from arco.catalog.snapshot import Snapshot
 from arco.core.errors import Conflict, Invalid, NotFound
 from arco.core.json import Json
-from arco.iceberg.context import Desk
+from arco.iceberg.context import IcebergContext
 from arco.iceberg.engine.metadata import Metadata, objects_of
-from arco.iceberg.errors import Refused, commit_failed
+from arco.iceberg.errors import IcebergError, commit_failed
 from arco.iceberg.location import PATHS, Locations
 
 
-async def is_taken(desk: Desk, location: str, own_ids: Collection[str]) -> bool:
+async def is_url_taken(context: IcebergContext, location: str, own_ids: Collection[str]) -> bool:
     """Whether a table with none of these ids lies at `location`, in it or around it."""
-    return await is_place_taken(desk, desk.locations.stored(location), own_ids)
+    return await is_place_taken(context, context.locations.stored(location), own_ids)
 
 
-async def is_place_taken(desk: Desk, stored: str, own_ids: Collection[str]) -> bool:
+async def is_place_taken(context: IcebergContext, stored: str, own_ids: Collection[str]) -> bool:
     """The same for a location as the catalog keeps it."""
-    place, snapshot = place_name(stored), await desk.reader.head()
+    place, snapshot = place_name(stored), await context.reader.head()
     others = [found.row.table_id for found in await snapshot.places_around(place)]
     others += [maker for maker in [managed_by(place)] if maker is not None]
     for other in others:
@@ -113,38 +108,40 @@ def path_changes(
     )
 
 
-async def reserve_paths(desk: Desk, table_id: str, changes: PathChanges, actor: str) -> None:
+async def reserve_paths(
+    context: IcebergContext, table_id: str, changes: PathChanges, actor: str
+) -> None:
     """Have the catalog keep what a commit adds free for its table, or refuse the commit.
 
     This rests on the catalog and not on the table's chain, so a refusal is raised and never kept (P12).
     """
     if changes.is_empty:
         return
-    snapshot = desk.reader.remembered() or await desk.reader.head()
+    snapshot = context.reader.remembered() or await context.reader.head()
     missing = [
         path
         for path in (*changes.kept, *changes.strays)
         if not await _is_reserved(snapshot, path, table_id)
     ]
     if missing:
-        snapshot = await desk.reader.head()
+        snapshot = await context.reader.head()
     for path in changes.strays:
         if path in missing and not await _is_reserved(snapshot, path, table_id):
-            raise Refused(400, "BadRequestException", _stray(path))
+            raise IcebergError(400, "BadRequestException", _stray(path))
     for path in changes.added:
         if not await _is_reserved(snapshot, path, table_id):
-            await reserve_place(desk, table_id, path, actor)
+            await reserve_place(context, table_id, path, actor)
     for path in changes.kept:
-        if path not in missing or await is_place_taken(desk, path, [table_id]):
+        if path not in missing or await is_place_taken(context, path, [table_id]):
             continue
-        with suppress(Refused):  # two tables have shared it since before paths were reserved
-            await reserve_place(desk, table_id, path, actor)
+        with suppress(IcebergError):  # two tables have shared it since before paths were reserved
+            await reserve_place(context, table_id, path, actor)
 
 
-async def reserve_place(desk: Desk, table_id: str, location: str, actor: str) -> None:
+async def reserve_place(context: IcebergContext, table_id: str, location: str, actor: str) -> None:
     """Have the catalog keep a place free for a table, or refuse the commit that needs it."""
     try:
-        await change(desk.committer, ReservePlace(table_id=table_id, location=location), actor)
+        await change(context.committer, ReservePlace(table_id=table_id, location=location), actor)
     except (Conflict, NotFound) as taken:
         raise commit_failed(str(taken)) from taken
 

@@ -1,9 +1,4 @@
-"""Tables: all that Iceberg's clients can ask about them."""
-# DOC recent: """Looks of a moment ago, shared by requests that came at once.
-#
-# Whoever asks must see what was committed before. So the answer of a look will do if the look began after the
-# request had come: of many that wait to be answered, the first looks, and the others have what it has found.
-# """
+"""Tables: the operations that Iceberg's clients request."""
 
 from collections.abc import Coroutine
 from typing import Any, cast
@@ -18,17 +13,17 @@ from arco.core.errors import Invalid, NotFound, Unknown
 from arco.core.ids import new_object_id
 from arco.core.json import Json
 from arco.iceberg.catalog_change import RenameWork
-from arco.iceberg.commit import TABLES, CommitWork
-from arco.iceberg.context import Caller, Desk, missing_file
+from arco.iceberg.commit import TABLE_ENGINE, CommitWork
+from arco.iceberg.context import Caller, IcebergContext, missing_file
 from arco.iceberg.create import (
-    Birth,
     CreateWork,
-    Newborn,
-    check_new,
-    is_crowded,
-    name_taken,
-    place_taken,
-    remembered,
+    Creation,
+    InitialMetadata,
+    build_once,
+    check_new_metadata,
+    is_location_taken,
+    location_taken_error,
+    name_taken_error,
 )
 from arco.iceberg.drop import DropWork
 from arco.iceberg.engine.metadata import encode_metadata
@@ -36,10 +31,16 @@ from arco.iceberg.engine.new_table import new_table
 from arco.iceberg.engine.requirement import is_create
 from arco.iceberg.engine.table import NEW_TABLE
 from arco.iceberg.engine.update import apply_updates
-from arco.iceberg.errors import Refused, no_such_namespace
-from arco.iceberg.idempotency import Told, run
-from arco.iceberg.loaded_metadata import Loaded
-from arco.iceberg.name_resolution import Name, check_namespace, is_ours, occupant, resolve
+from arco.iceberg.errors import IcebergError, no_such_namespace
+from arco.iceberg.idempotency import OperationResult, run_once
+from arco.iceberg.loaded_metadata import LoadedMetadata
+from arco.iceberg.name_resolution import (
+    FullName,
+    check_namespace,
+    find_occupant,
+    is_iceberg,
+    resolve_name,
+)
 from arco.iceberg.register import RegisterWork
 from arco.iceberg.table_paths import check_strays
 from arco.iceberg.wire import (
@@ -52,18 +53,18 @@ from arco.iceberg.wire import (
 _MOST = 1_000
 
 
-class Recent:
+class RecentLoads:
     """The last look at each name."""
 
     def __init__(self) -> None:
-        self._looks: dict[Name, tuple[float, ref[Loaded]]] = {}
+        self._looks: dict[FullName, tuple[float, ref[LoadedMetadata]]] = {}
 
-    def since(self, since_ms: float, name: Name) -> Loaded | None:
+    def since(self, since_ms: float, name: FullName) -> LoadedMetadata | None:
         """What a look has found that began at this moment or later."""
         began_ms, found = self._looks.get(name, (0.0, None))
         return None if found is None or began_ms < since_ms else found()
 
-    def note(self, began_ms: float, name: Name, found: Loaded) -> None:
+    def note(self, began_ms: float, name: FullName, found: LoadedMetadata) -> None:
         """A look that began then has found this."""
         if len(self._looks) >= _MOST:
             self._looks.clear()
@@ -76,45 +77,47 @@ KIND = ObjectKind.TABLE
 class Tables:
     """The tables of a workspace."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._recent = Recent()
+    def __init__(self, context: IcebergContext) -> None:
+        self._context = context
+        self._recent = RecentLoads()
 
     async def page(
         self, catalog: str, namespace: tuple[str, ...], *, after: str | None, limit: int | None
     ) -> list[str]:
         """The names of the tables in a namespace, in order."""
-        return await names_in(self._desk, catalog, namespace, KIND, after=after, limit=limit)
+        return await list_names(self._context, catalog, namespace, KIND, after=after, limit=limit)
 
     async def create(
         self, catalog: str, namespace: tuple[str, ...], request: CreateTableRequest, caller: Caller
-    ) -> Loaded:
+    ) -> LoadedMetadata:
         """Make a table, or only say what it would be."""
-        name = Name(catalog, check_namespace(namespace), check_name(request.name, "table"))
-        make = remembered(lambda table_id: self._new(request, table_id))
-        table_id = str(new_object_id(self._desk.runtime))
-        birth = Birth(name, KIND, caller, "create", make, wanted_id=table_id)
+        name = FullName(catalog, check_namespace(namespace), check_name(request.name, "table"))
+        make = build_once(lambda table_id: self._new(request, table_id))
+        table_id = str(new_object_id(self._context.runtime))
+        creation = Creation(name, KIND, caller, "create", make, wanted_id=table_id)
         make(table_id)  # what is wrong with it is said before anything
         if request.stage_create:
-            return await self._stage(birth)
-        work = CreateWork(self._desk, birth)
-        return await answer(self._desk, await run(self._desk, caller, work, [name, request]))
+            return await self._stage(creation)
+        work = CreateWork(self._context, creation)
+        return await load_result(
+            self._context, await run_once(self._context, caller, work, [name, request])
+        )
 
     async def load(
         self, catalog: str, namespace: tuple[str, ...], name: str, *, since_ms: float | None = None
-    ) -> Loaded:
+    ) -> LoadedMetadata:
         """A table's metadata, by a look of its own or by one that began at `since_ms` or later."""
-        whole = Name(catalog, tuple(namespace), name)
-        began_ms = self._desk.runtime.clock.elapsed_ms()
-        found = None if since_ms is None else self._recent.since(since_ms, whole)
+        full_name = FullName(catalog, tuple(namespace), name)
+        began_ms = self._context.runtime.clock.elapsed_ms()
+        found = None if since_ms is None else self._recent.since(since_ms, full_name)
         if found is None:
-            found = await load(self._desk, whole, KIND)
-            self._recent.note(began_ms, whole, found)
+            found = await load_metadata(self._context, full_name, KIND)
+            self._recent.note(began_ms, full_name, found)
         return found
 
     async def exists(self, catalog: str, namespace: tuple[str, ...], name: str) -> None:
         """Nothing, if there is such a table."""
-        await resolve(self._desk, Name(catalog, tuple(namespace), name), KIND)
+        await resolve_name(self._context, FullName(catalog, tuple(namespace), name), KIND)
 
     async def commit(
         self,
@@ -123,33 +126,35 @@ class Tables:
         name: str,
         request: CommitTableRequest,
         caller: Caller,
-    ) -> Loaded:
+    ) -> LoadedMetadata:
         """Change a table, or make the one that was staged."""
-        whole = Name(catalog, tuple(namespace), name)
+        full_name = FullName(catalog, tuple(namespace), name)
         work: CommitWork | CreateWork
         if is_create(request.requirements):
-            work = CreateWork(self._desk, staged_birth(self._desk, whole, request, caller))
+            work = CreateWork(
+                self._context, staged_creation(self._context, full_name, request, caller)
+            )
         else:
-            work = CommitWork(self._desk, whole, request, caller, TABLES)
-        told = await run(self._desk, caller, work, [whole, request])
-        return await answer(self._desk, told)
+            work = CommitWork(self._context, full_name, request, caller, TABLE_ENGINE)
+        result = await run_once(self._context, caller, work, [full_name, request])
+        return await load_result(self._context, result)
 
     async def drop(
         self, catalog: str, namespace: tuple[str, ...], name: str, caller: Caller, *, purge: bool
     ) -> None:
         """Drop a table; `purge` has its files removed, too."""
-        whole = Name(catalog, tuple(namespace), name)
-        work = DropWork(self._desk, whole, KIND, caller, purge=purge)
-        await run(self._desk, caller, work, [whole, purge])
+        full_name = FullName(catalog, tuple(namespace), name)
+        work = DropWork(self._context, full_name, KIND, caller, purge=purge)
+        await run_once(self._context, caller, work, [full_name, purge])
 
     async def unregister(
         self, catalog: str, namespace: tuple[str, ...], name: str, caller: Caller
-    ) -> Loaded:
+    ) -> LoadedMetadata:
         """Give a table up without touching its files, and tell where they are."""
-        whole = Name(catalog, tuple(namespace), name)
-        work = DropWork(self._desk, whole, KIND, caller, operation="unregister")
-        told = await run(self._desk, caller, work, [whole])
-        return await answer(self._desk, told)
+        full_name = FullName(catalog, tuple(namespace), name)
+        work = DropWork(self._context, full_name, KIND, caller, operation="unregister")
+        result = await run_once(self._context, caller, work, [full_name])
+        return await load_result(self._context, result)
 
     async def register(
         self,
@@ -157,38 +162,47 @@ class Tables:
         namespace: tuple[str, ...],
         request: RegisterTableRequest,
         caller: Caller,
-    ) -> Loaded:
+    ) -> LoadedMetadata:
         """Give a name to metadata that are there already."""
-        desk = self._desk
-        name = Name(catalog, check_namespace(namespace), check_name(request.name, "table"))
+        context = self._context
+        name = FullName(catalog, check_namespace(namespace), check_name(request.name, "table"))
         work = RegisterWork(
-            desk, name, KIND, caller, request.metadata_location, overwrite=bool(request.overwrite)
+            context,
+            name,
+            KIND,
+            caller,
+            request.metadata_location,
+            overwrite=bool(request.overwrite),
         )
-        told = await run(desk, caller, work, [name, request])
-        return await answer(desk, told)
+        result = await run_once(context, caller, work, [name, request])
+        return await load_result(context, result)
 
     async def rename(self, catalog: str, request: RenameRequest, caller: Caller) -> None:
         """Give a table another name."""
-        await rename(self._desk, catalog, request, KIND, caller)
+        await rename_object(self._context, catalog, request, KIND, caller)
 
-    def _new(self, request: CreateTableRequest, table_id: str) -> Newborn:
-        desk = self._desk
-        location = (request.location or "").rstrip("/") or desk.locations.managed(table_id)
-        now_ms = desk.runtime.clock.now_ms()
+    def _new(self, request: CreateTableRequest, table_id: str) -> InitialMetadata:
+        context = self._context
+        location = (request.location or "").rstrip("/") or context.locations.managed(table_id)
+        now_ms = context.runtime.clock.now_ms()
         metadata = new_table(request, table_uuid=table_id, location=location, now_ms=now_ms)
-        check_new(desk, metadata, table_id)
-        return Newborn(metadata)
+        check_new_metadata(context, metadata, table_id)
+        return InitialMetadata(metadata)
 
-    async def _stage(self, birth: Birth) -> Loaded:
+    async def _stage(self, creation: Creation) -> LoadedMetadata:
         """What the table would be; nothing is kept but the folders that some engines need."""
-        desk = self._desk
-        await _free(desk, birth)
-        metadata = birth.make(birth.wanted_id or str(new_object_id(desk.runtime))).metadata
-        await desk.files.make_folders(str(metadata["location"]))
-        return Loaded(None, encode_metadata(metadata), config=desk.config, metadata=metadata)
+        context = self._context
+        await _check_free(context, creation)
+        metadata = creation.make(creation.wanted_id or str(new_object_id(context.runtime))).metadata
+        await context.files.make_folders(str(metadata["location"]))
+        return LoadedMetadata(
+            None, encode_metadata(metadata), config=context.config, metadata=metadata
+        )
 
 
-def staged_birth(desk: Desk, name: Name, request: CommitTableRequest, caller: Caller) -> Birth:
+def staged_creation(
+    context: IcebergContext, name: FullName, request: CommitTableRequest, caller: Caller
+) -> Creation:
     """The table that a commit with `assert-create` makes."""
     check_name(name.name, "table")
     given = next((u for u in request.updates if u.get("action") == "assign-uuid"), {}).get("uuid")
@@ -199,68 +213,70 @@ def staged_birth(desk: Desk, name: Name, request: CommitTableRequest, caller: Ca
 
     also: frozenset[str] = frozenset() if wanted is None else frozenset({wanted})
 
-    def build(table_id: str) -> Newborn:
+    def build(table_id: str) -> InitialMetadata:
         wished = list(updates)
         if given is None:
             wished.append({"action": "assign-uuid", "uuid": table_id})
         if not any(update.get("action") == "set-location" for update in wished):
-            location = desk.locations.managed(wanted or table_id)
+            location = context.locations.managed(wanted or table_id)
             wished.append({"action": "set-location", "location": location})
-        now_ms = desk.runtime.clock.now_ms()
-        desk.locations.check_updates(wished, None, is_create=True, table_id=table_id, also=also)
+        now_ms = context.runtime.clock.now_ms()
+        context.locations.check_updates(wished, None, is_create=True, table_id=table_id, also=also)
         metadata = apply_updates(None, wished, now_ms=now_ms, previous_location=None)
-        check_new(desk, metadata, table_id, also)
-        check_strays(desk.locations, metadata)
-        return Newborn(metadata, also=also)
+        check_new_metadata(context, metadata, table_id, also)
+        check_strays(context.locations, metadata)
+        return InitialMetadata(metadata, also=also)
 
-    make = remembered(build)
-    make(wanted or str(new_object_id(desk.runtime)))
-    return Birth(name, KIND, caller, "create", make, wanted_id=wanted, is_required=True)
+    make = build_once(build)
+    make(wanted or str(new_object_id(context.runtime)))
+    return Creation(name, KIND, caller, "create", make, wanted_id=wanted, is_required=True)
 
 
-async def load(desk: Desk, name: Name, kind: ObjectKind) -> Loaded:
+async def load_metadata(
+    context: IcebergContext, name: FullName, kind: ObjectKind
+) -> LoadedMetadata:
     """The metadata in effect: one round trip in a warm process, three where only the catalog is."""
-    found = await resolve(desk, name, kind, ahead=True)
-    known = desk.shelf.get(found.location)
+    found = await resolve_name(context, name, kind, ahead=True)
+    known = context.metadata_cache.get(found.location)
     if known is None:
-        return await desk.load(found.location)
-    if desk.files.is_local(found.location) and not await desk.files.exists(found.location):
-        desk.shelf.forget(found.location)  # on a disk people move files by hand
+        return await context.load(found.location)
+    if context.files.is_local(found.location) and not await context.files.exists(found.location):
+        context.metadata_cache.forget(found.location)  # on a disk people move files by hand
         raise missing_file(found.location)
     return known
 
 
-async def answer(desk: Desk, told: Told) -> Loaded:
+async def load_result(context: IcebergContext, result: OperationResult) -> LoadedMetadata:
     """The metadata that a change has led to; if they are gone by now, what is in effect instead.
 
     The change has happened, so whatever is missing, the answer is no refusal (P12).
     """
-    if told.metadata_location is not None:
+    if result.metadata_location is not None:
         try:
-            return await desk.load(told.metadata_location)
-        except Refused:
+            return await context.load(result.metadata_location)
+        except IcebergError:
             pass  # the table has moved on, and given this file up
-    standing = await desk.standings.of(told.table_id or "")
-    if standing.location is None:
+    table_head = await context.heads.of(result.table_id or "")
+    if table_head.location is None:
         raise Unknown("the change was made, but its metadata are gone by now")
-    return await desk.load(standing.location)
+    return await context.load(table_head.location)
 
 
-async def rename(
-    desk: Desk, catalog: str, request: RenameRequest, kind: ObjectKind, caller: Caller
+async def rename_object(
+    context: IcebergContext, catalog: str, request: RenameRequest, kind: ObjectKind, caller: Caller
 ) -> None:
     """Give a table or view another name."""
-    source = Name(catalog, request.source.namespace, request.source.name)
-    target = Name(
+    source = FullName(catalog, request.source.namespace, request.source.name)
+    target = FullName(
         catalog,
         check_namespace(request.destination.namespace),
         check_name(request.destination.name, "table"),
     )
-    await run(desk, caller, RenameWork(desk, source, target, kind, caller), request)
+    await run_once(context, caller, RenameWork(context, source, target, kind, caller), request)
 
 
-async def names_in(
-    desk: Desk,
+async def list_names(
+    context: IcebergContext,
     catalog: str,
     namespace: tuple[str, ...],
     kind: ObjectKind,
@@ -270,7 +286,7 @@ async def names_in(
 ) -> list[str]:
     """The names of one kind in a namespace, in order, without those that are dead (P31)."""
     levels = check_namespace(namespace)
-    doubtful, snapshot = await _doubts_and_head(desk)
+    unresolved, snapshot = await _unresolved_and_head(context)
     try:
         schema = (await snapshot.schema(SchemaName(catalog, levels))).row
     except NotFound as missing:
@@ -281,7 +297,7 @@ async def names_in(
         names += [
             each.row.name
             for each in found
-            if is_ours(each.row, kind) and not await _is_dead(desk, each, doubtful)
+            if is_iceberg(each.row, kind) and not await _is_dropped(context, each, unresolved)
         ]
         if limit is None or len(found) < limit:
             break
@@ -289,32 +305,34 @@ async def names_in(
     return names if limit is None else names[:limit]
 
 
-async def _doubts_and_head(desk: Desk) -> tuple[frozenset[str], Snapshot]:
+async def _unresolved_and_head(context: IcebergContext) -> tuple[frozenset[str], Snapshot]:
     """What is in doubt, and the newest snapshot, asked for at once."""
-    doubtful, snapshot = await desk.runtime.tasks.gather(
-        cast("Coroutine[Any, Any, frozenset[str] | Snapshot]", desk.doubts.open()),
-        cast("Coroutine[Any, Any, frozenset[str] | Snapshot]", desk.reader.head()),
+    unresolved, snapshot = await context.runtime.tasks.gather(
+        cast("Coroutine[Any, Any, frozenset[str] | Snapshot]", context.unresolved_names.open()),
+        cast("Coroutine[Any, Any, frozenset[str] | Snapshot]", context.reader.head()),
     )
-    return cast("frozenset[str]", doubtful), cast("Snapshot", snapshot)
+    return cast("frozenset[str]", unresolved), cast("Snapshot", snapshot)
 
 
-async def _is_dead(desk: Desk, found: Found[TableRow], doubtful: frozenset[str]) -> bool:
-    if found.row.table_id not in doubtful:
+async def _is_dropped(
+    context: IcebergContext, found: Found[TableRow], unresolved: frozenset[str]
+) -> bool:
+    if found.row.table_id not in unresolved:
         return False
-    return not (await desk.standings.of(found.row.table_id)).is_live
+    return not (await context.heads.of(found.row.table_id)).is_live
 
 
-async def _free(desk: Desk, birth: Birth) -> None:
+async def _check_free(context: IcebergContext, creation: Creation) -> None:
     """A refusal if the name or the place is taken, or there is nothing to have it in."""
-    taken = await occupant(desk, birth.name)
+    taken = await find_occupant(context, creation.name)
     if taken is not None:
-        raise name_taken(birth, taken.kind)
-    if await is_crowded(desk, birth):
-        raise place_taken()
+        raise name_taken_error(creation, taken.kind)
+    if await is_location_taken(context, creation):
+        raise location_taken_error()
     try:
-        await (await desk.reader.head()).schema(birth.name.schema)
+        await (await context.reader.head()).schema(creation.name.schema)
     except NotFound as missing:
-        raise no_such_namespace(birth.name.namespace) from missing
+        raise no_such_namespace(creation.name.namespace) from missing
 
 
 def _uuid(text: str) -> str:

@@ -1,8 +1,7 @@
-"""The record of a transaction over several tables: an intent, and one outcome that decides it (P33).
+"""The stored record of a transaction over several tables: an intent, and an outcome that decides it (P33).
 
-The outcome is created with put-if-absent by whoever decides first: the holder commits, or anybody who was
-kept waiting for too long aborts. It is never collected, so a pointer that names a transaction can always
-be read.
+The outcome is created with put-if-absent: the holder commits, or a writer that waited too long aborts.
+It is never garbage collected, so a pointer that names a transaction can always be resolved.
 """
 
 from collections import OrderedDict
@@ -28,7 +27,7 @@ class Participant(msgspec.Struct, frozen=True, kw_only=True):
     metadata_location: str
 
 
-class Intent(msgspec.Struct, frozen=True, kw_only=True):
+class TransactionIntent(msgspec.Struct, frozen=True, kw_only=True):
     """Who wants to change what together; for people and for repair, it decides nothing."""
 
     format: int = FORMAT
@@ -38,7 +37,7 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     participants: tuple[Participant, ...]
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class TransactionOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a transaction."""
 
     format: int = FORMAT
@@ -46,7 +45,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     committed: bool
 
 
-class Transactions:
+class TransactionRecords:
     """The records of transactions."""
 
     def __init__(self, store: Store) -> None:
@@ -57,7 +56,7 @@ class Transactions:
         self, transaction: str, request_id: str, actor: str, participants: tuple[Participant, ...]
     ) -> None:
         """Write the intent down, before any pointer names the transaction."""
-        intent = Intent(
+        intent = TransactionIntent(
             create_id=new_ulid(self._store.runtime),
             request_id=request_id,
             actor=actor,
@@ -78,7 +77,7 @@ class Transactions:
         known = self._decided.get(transaction)
         if known is not None:
             return known
-        outcome = Outcome(create_id=new_ulid(self._store.runtime), committed=committed)
+        outcome = TransactionOutcome(create_id=new_ulid(self._store.runtime), committed=committed)
         try:
             await self._store.create(self._key(transaction), json.encode(outcome))
         except Conflict:
@@ -98,6 +97,6 @@ class Transactions:
 
 def _read(raw: bytes, transaction: str) -> bool:
     try:
-        return json.decode(raw, Outcome).committed
+        return json.decode(raw, TransactionOutcome).committed
     except Invalid as problem:
         raise Corrupt(f"the outcome of transaction {transaction} cannot be read") from problem

@@ -1,9 +1,9 @@
-"""Doubts: tables whose name may be dead although the catalog still has it (P31).
+"""Unresolved names: ids of tables whose name may be dead although the catalog still has it (P31).
 
-A drop is decided by a tombstone, and its name is released after that; the names of tables that a
-transaction makes are there before it is decided. So that lists are exact without asking for the chain of
-every table, whoever begins such a thing writes the table's id down first. Each number of this chain holds
-all ids that are still in doubt, so its head is all that a reader needs: one request, mostly a miss.
+A drop is decided by a tombstone and releases the name afterwards; a transaction adds the names of new
+tables before it is decided. So that lists are exact without reading the chain of every table, such an
+operation records the table's id here first. Each entry of this chain holds all unresolved ids, so a
+reader needs its head alone: one request, usually a miss.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -15,7 +15,7 @@ from arco.core.errors import Conflict
 from arco.storage.chain import Chain, Head
 from arco.storage.store import Store
 
-DOUBTS = "_catalog/iceberg_doubts/names"
+UNRESOLVED_NAMES = "_catalog/iceberg_doubts/names"
 
 # Younger doubts may belong to somebody who has written them down and not begun yet.
 _SETTLED_MS = 15 * 60_000
@@ -25,35 +25,35 @@ _SETTLED_MS = 15 * 60_000
 StillOpen = Callable[[str, bool], Awaitable[bool]]
 
 
-class Doubt(msgspec.Struct, frozen=True, kw_only=True):
+class UnresolvedNamesEntry(msgspec.Struct, frozen=True, kw_only=True):
     """The body of one number: everything that is in doubt, and since when, in milliseconds."""
 
     open: dict[str, int]
 
 
 @dataclass(frozen=True)
-class Doubtful:
+class UnresolvedIds:
     """What is in doubt as of a number of the chain; -1 before there was a doubt."""
 
     number: int = -1
     open: frozenset[str] = frozenset()
 
 
-class Doubts:
+class UnresolvedNames:
     """The doubts of one workspace."""
 
     def __init__(self, store: Store) -> None:
         self._clock = store.runtime.clock
-        self.chain = Chain(store, DOUBTS)
+        self.chain = Chain(store, UNRESOLVED_NAMES)
 
     async def open(self) -> frozenset[str]:
         """The ids that are in doubt now."""
         return (await self.look()).open
 
-    async def look(self) -> Doubtful:
+    async def look(self) -> UnresolvedIds:
         """The ids that are in doubt now, and the number that says so."""
         head = await self.chain.head()
-        return Doubtful(head.number, frozenset(_ids(head)))
+        return UnresolvedIds(head.number, frozenset(_ids(head)))
 
     async def add(self, table_ids: Iterable[str], still_open: StillOpen) -> None:
         """Write ids down, before anything is done that makes their names doubtful.
@@ -70,11 +70,13 @@ class Doubts:
                 if each not in wanted and await still_open(each, now - since > _SETTLED_MS)
             }
             try:
-                await self.chain.append(head, Doubt(open=kept | dict.fromkeys(wanted, now)))
+                await self.chain.append(
+                    head, UnresolvedNamesEntry(open=kept | dict.fromkeys(wanted, now))
+                )
                 return
             except Conflict:
                 continue
 
 
 def _ids(head: Head) -> dict[str, int]:
-    return {} if head.entry is None else head.entry.body(Doubt).open
+    return {} if head.entry is None else head.entry.body(UnresolvedNamesEntry).open

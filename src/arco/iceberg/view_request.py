@@ -1,4 +1,4 @@
-"""Requests about views as the catalog's own API asks them: names and wishes, like those about tables."""
+"""Requests about views in the catalog's own API."""
 
 import msgspec
 from msgspec import UNSET, UnsetType

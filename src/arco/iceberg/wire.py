@@ -1,6 +1,7 @@
-"""What clients send, as types. Updates and requirements stay JSON: the metadata engine reads them.
+"""Request bodies of the Iceberg REST protocol.
 
-Fields that we do not know are let through, since clients may be newer than we are.
+Updates and requirements stay JSON: the metadata engine reads them. Unknown fields are accepted, since
+clients may be newer than this server.
 """
 
 from typing import Any, TypeVar
@@ -113,9 +114,9 @@ def read_request(raw: bytes, kind: type[T]) -> T:
     try:
         return json.decode(raw, kind)
     except Invalid:
-        whole = _without_nulls(json.decode(raw, object))
+        full_name = _without_nulls(json.decode(raw, object))
     try:
-        return msgspec.convert(whole, kind)
+        return msgspec.convert(full_name, kind)
     except msgspec.ValidationError as problem:
         raise Invalid(json.explain(problem)) from problem
 

@@ -10,7 +10,7 @@ from arco.iceberg.engine.partition_spec import (
     last_field_id,
     read_spec,
     read_transform,
-    spec_mark,
+    spec_fingerprint,
     with_field_ids,
 )
 from arco.iceberg.engine.schema import index_schema, read_schema
@@ -153,7 +153,7 @@ def test_partition_names_are_unique_and_not_empty() -> None:
 def test_specs_are_the_same_whatever_their_ids() -> None:
     one = spec(partition(1, "p", "BUCKET[4]", **{"field-id": 1000}), **{"spec-id": 3})
     same = spec(partition(1, "p", "bucket[4]", **{"field-id": 1007}), **{"spec-id": 0})
-    assert spec_mark(one) == spec_mark(same)
+    assert spec_fingerprint(one) == spec_fingerprint(same)
     for other in (
         spec(partition(2, "p", "bucket[4]")),
         spec(partition(1, "q", "bucket[4]")),
@@ -161,7 +161,7 @@ def test_specs_are_the_same_whatever_their_ids() -> None:
         spec(),
         spec(partition(1, "p", "bucket[4]"), partition(2, "q", "day")),
     ):
-        assert spec_mark(one) != spec_mark(other)
+        assert spec_fingerprint(one) != spec_fingerprint(other)
 
 
 def test_fields_without_ids_get_new_ones_or_those_of_the_same_field_before() -> None:

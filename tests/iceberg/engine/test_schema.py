@@ -7,7 +7,7 @@ from arco.core.errors import Invalid
 from arco.core.json import Json
 from arco.iceberg.engine.field_type import MOST_DEPTH, read_plain
 from arco.iceberg.engine.new_table import with_fresh_ids
-from arco.iceberg.engine.schema import check_version, index_schema, read_schema, schema_mark
+from arco.iceberg.engine.schema import check_version, index_schema, read_schema, schema_fingerprint
 from tests.iceberg.engine.sample_metadata import column, list_of, map_of, struct
 
 NESTED = struct(
@@ -174,7 +174,7 @@ def test_schemas_are_the_same_whatever_their_id_and_spelling() -> None:
         column(2, "g", "geometry(ogc:crs84)"),
         **{"schema-id": 0},
     )
-    assert schema_mark(read_schema(one)) == schema_mark(read_schema(other))
+    assert schema_fingerprint(read_schema(one)) == schema_fingerprint(read_schema(other))
 
 
 @pytest.mark.parametrize(
@@ -193,15 +193,15 @@ def test_schemas_are_the_same_whatever_their_id_and_spelling() -> None:
 )
 def test_schemas_that_mean_something_else_are_not_the_same(changed: dict[str, Json]) -> None:
     one = struct(column(1, "a"))
-    mark = schema_mark(read_schema(one))
-    assert mark == schema_mark(read_schema(struct(column(1, "a"))))
-    assert mark != schema_mark(read_schema(changed))
+    mark = schema_fingerprint(read_schema(one))
+    assert mark == schema_fingerprint(read_schema(struct(column(1, "a"))))
+    assert mark != schema_fingerprint(read_schema(changed))
 
 
 def test_true_and_1_are_different_defaults() -> None:
     one = {**struct(column(1, "a", "long", **{"write-default": 1}))}
     other = {**struct(column(1, "a", "long", **{"write-default": True}))}
-    assert schema_mark(one) != schema_mark(other)
+    assert schema_fingerprint(one) != schema_fingerprint(other)
 
 
 def test_fresh_ids_number_a_level_before_the_next() -> None:

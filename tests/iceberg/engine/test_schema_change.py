@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from arco.catalog.ddl import AddColumns, ColumnSpec, DropColumn, TableName, UpdateColumn
 from arco.core.errors import Invalid, NotFound
 from arco.core.json import Json
-from arco.iceberg.engine.columns import ColumnRequest, changed_schema, columns_of, schema_of
+from arco.iceberg.engine.columns import ColumnRequest, change_schema, columns_of, schema_of
 from arco.iceberg.engine.shape import Object
 from tests.iceberg.engine.test_columns import (
     FULL,
@@ -48,12 +48,12 @@ def names(found: Object) -> list[str]:
 
 
 def update(column: str, request: UpdateColumn) -> tuple[Object, int]:
-    return changed_schema(BASE, 10, msgspec.structs.replace(request, column=column))
+    return change_schema(BASE, 10, msgspec.structs.replace(request, column=column))
 
 
 def retype(column: str, data_type: str) -> tuple[Json, int]:
     request = UpdateColumn(target=TABLE, column=column, data_type=data_type)
-    found, last = changed_schema(BASE, 10, request)
+    found, last = change_schema(BASE, 10, request)
     fields = found["fields"]
     assert isinstance(fields, list)
     (kind,) = [each["type"] for each in fields if isinstance(each, dict) and each["name"] == column]
@@ -61,7 +61,7 @@ def retype(column: str, data_type: str) -> tuple[Json, int]:
 
 
 def test_new_columns_get_ids_that_none_has_had_and_stand_where_they_are_wanted() -> None:
-    found, last = changed_schema(
+    found, last = change_schema(
         BASE,
         20,
         add(
@@ -81,7 +81,7 @@ def test_new_columns_get_ids_that_none_has_had_and_stand_where_they_are_wanted()
     assert last == 25
     assert names(found) == ["id", "a", "b", "at", "s", "l", "m", "u"]
     assert found["x-own"] is True
-    assert names(changed_schema(BASE, 20, add(ColumnSpec(name="z", data_type="int")))[0])[-1] == "z"
+    assert names(change_schema(BASE, 20, add(ColumnSpec(name="z", data_type="int")))[0])[-1] == "z"
 
 
 @pytest.mark.parametrize(
@@ -96,28 +96,28 @@ def test_new_columns_get_ids_that_none_has_had_and_stand_where_they_are_wanted()
 )
 def test_a_column_that_cannot_be_added_is_refused(request_: AddColumns, reason: str) -> None:
     with pytest.raises(Invalid, match=reason):
-        changed_schema(BASE, 10, request_)
+        change_schema(BASE, 10, request_)
 
 
 def test_ids_run_out_before_those_that_iceberg_keeps_for_itself() -> None:
     last = 2**31 - 1 - 200
     one = ColumnSpec(name="a", data_type="int")
-    assert changed_schema(BASE, last - 1, add(one))[1] == last
+    assert change_schema(BASE, last - 1, add(one))[1] == last
     with pytest.raises(Invalid, match="no id left"):
-        changed_schema(BASE, last, add(one))
+        change_schema(BASE, last, add(one))
 
 
 def test_a_dropped_column_is_gone_and_its_id_is_not_given_again() -> None:
-    found, last = changed_schema(BASE, 10, DropColumn(target=TABLE, column="at"))
+    found, last = change_schema(BASE, 10, DropColumn(target=TABLE, column="at"))
     assert names(found) == ["id", "s", "l", "m", "u"]
     assert last == 10
     with pytest.raises(NotFound, match="no column 'gone'"):
-        changed_schema(BASE, 10, DropColumn(target=TABLE, column="gone"))
+        change_schema(BASE, 10, DropColumn(target=TABLE, column="gone"))
 
 
 def test_a_renamed_column_keeps_its_id_and_what_we_do_not_know_of_it() -> None:
     request = UpdateColumn(target=TABLE, column="id", name="key", comment="new", position=2)
-    found, last = changed_schema(BASE, 10, request)
+    found, last = change_schema(BASE, 10, request)
     assert isinstance(found["fields"], list)
     kept = {"id": 1, "name": "key", "required": True, "type": "int", "x-note": "kept"}
     assert found["fields"][2] == {**kept, "doc": "new"}
@@ -125,7 +125,7 @@ def test_a_renamed_column_keeps_its_id_and_what_we_do_not_know_of_it() -> None:
 
 
 def test_comment_and_default_can_be_set_and_cleared() -> None:
-    found, _ = changed_schema(
+    found, _ = change_schema(
         BASE,
         10,
         UpdateColumn(target=TABLE, column="at", comment=None, default_value="'2026-01-31'"),
@@ -134,7 +134,7 @@ def test_comment_and_default_can_be_set_and_cleared() -> None:
     default = {"write-default": "2026-01-31T00:00:00+00:00"}
     assert found["fields"][1] == field(2, "at", "timestamptz", **default)
     cleared = UpdateColumn(target=TABLE, column="at", default_value=None, comment="when")
-    assert changed_schema(found, 10, cleared)[0] == BASE
+    assert change_schema(found, 10, cleared)[0] == BASE
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_comment_and_default_can_be_set_and_cleared() -> None:
     ],
 )  # fmt: skip
 def test_what_changes_nothing_gives_back_the_same_schema(request_: ColumnRequest) -> None:
-    found, last = changed_schema(BASE, 10, request_)
+    found, last = change_schema(BASE, 10, request_)
     assert found is BASE
     assert last == 10
 
@@ -199,11 +199,11 @@ def test_nothing_that_may_be_null_becomes_required() -> None:
 def test_a_required_column_may_become_nullable_unless_it_identifies_rows() -> None:
     request = UpdateColumn(target=TABLE, column="id", nullable=True)
     free = {**BASE, "identifier-field-ids": None}
-    found, _ = changed_schema(free, 10, request)
+    found, _ = change_schema(free, 10, request)
     assert columns_of(found)[0].nullable
     for held in (request, DropColumn(target=TABLE, column="id")):
         with pytest.raises(Invalid, match="the id 1 identifies the table's rows"):
-            changed_schema(BASE, 10, held)
+            change_schema(BASE, 10, held)
 
 
 def test_a_field_within_a_struct_that_identifies_rows_is_held_as_well() -> None:
@@ -211,14 +211,14 @@ def test_a_field_within_a_struct_that_identifies_rows_is_held_as_well() -> None:
     outer: Object = {"id": 1, "name": "s", "required": True, "type": struct(inner)}
     base: Object = {**schema(outer), "identifier-field-ids": [2]}
     wider = UpdateColumn(target=TABLE, column="s", data_type="struct<x:bigint not null>")
-    assert columns_of(changed_schema(base, 2, wider)[0])[0].data_type == "struct<x:bigint not null>"
+    assert columns_of(change_schema(base, 2, wider)[0])[0].data_type == "struct<x:bigint not null>"
     for refused in (
         UpdateColumn(target=TABLE, column="s", nullable=True),
         UpdateColumn(target=TABLE, column="s", data_type="struct<x:int>"),
         UpdateColumn(target=TABLE, column="s", data_type="struct<>"),
     ):
         with pytest.raises(Invalid, match="the id 2 identifies"):
-            changed_schema(base, 2, refused)
+            change_schema(base, 2, refused)
 
 
 @pytest.mark.parametrize("position", [-1, 6])
@@ -257,7 +257,7 @@ def test_columns_that_stay_keep_their_ids_and_new_ones_get_higher_ones(
     old = {column.field_id: column for column in columns_of(before)}
     request = data.draw(requests([spec.name for spec in specs]))
     try:
-        after, last = changed_schema(before, 1_000, request)
+        after, last = change_schema(before, 1_000, request)
     except (Invalid, NotFound):
         return
     finally:
@@ -279,6 +279,6 @@ def test_a_schema_of_the_wrong_shape_is_refused_and_nothing_else_happens(
     if not isinstance(found, dict):
         return
     try:
-        changed_schema(found, 9, data.draw(requests(["a", "b", "d"])))
+        change_schema(found, 9, data.draw(requests(["a", "b", "d"])))
     except (Invalid, NotFound):
         return

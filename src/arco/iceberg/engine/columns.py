@@ -1,13 +1,9 @@
-"""The columns of an Iceberg schema as the catalog lists them, and a schema for columns as it is asked.
+"""The columns of an Iceberg schema as the catalog lists them, and schemas for columns that are requested.
 
-Of a schema the catalog lists the top level alone; what is nested stands in the type of its column.
+The catalog lists the top level of a schema; nested fields are part of the column's type. A column keeps
+its id when it is renamed or moved, so existing files are read as before. A change that would make them
+unreadable is refused: a type may only be widened, and a nullable column cannot become required.
 """
-# DOC engine.schema_change: """Changes of columns that are asked of the catalog, as the next schema of an Iceberg table.
-#
-# A column keeps its id whatever it is called and wherever it stands, so files that are there already are
-# read as before. What would make them unreadable is refused: a type may only be widened, and nothing that
-# may be null becomes required.
-# """
 
 import re
 from collections.abc import Sequence
@@ -26,10 +22,10 @@ from arco.iceberg.engine.shape import Object
 from arco.iceberg.engine.spark_types import (
     NextId,
     clean_comment,
+    fields_with_ids,
     iceberg_type,
-    numbered,
-    numbered_fields,
     spark_type,
+    with_ids,
 )
 
 MOST_FIELD_ID = 2**31 - 1 - 200  # those above are Iceberg's own, for `_file` and its like
@@ -74,7 +70,7 @@ def schema_of(columns: Sequence[ColumnSpec]) -> Object:
 
     fields: list[Json] = [field_of(column) for column in columns]
     struct: Object = {"type": "struct", "schema-id": 0, "fields": fields}
-    schema: Object = {**struct, "fields": numbered_fields(struct, next_id)}
+    schema: Object = {**struct, "fields": fields_with_ids(struct, next_id)}
     columns_of(schema)  # refuses doubles
     return schema
 
@@ -109,7 +105,7 @@ _WIDER = {("int", "long"), ("float", "double")}
 _DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
 
 
-def changed_schema(
+def change_schema(
     schema: Object, last_column_id: int, request: ColumnRequest
 ) -> tuple[Object, int]:
     """The schema after `request`, and the last id in use; both as they were if nothing changes."""
@@ -165,7 +161,7 @@ def _new_field(column: ColumnSpec, next_id: NextId) -> Object:
             f"the column {column.name[:80]!r} can be null in rows that are there already:"
             " make it nullable, or give it a default value"
         )
-    return {"id": next_id(), **field, "type": numbered(field["type"], next_id)}
+    return {"id": next_id(), **field, "type": with_ids(field["type"], next_id)}
 
 
 def _updated(fields: list[Object], request: UpdateColumn, next_id: NextId) -> list[Object]:
@@ -222,7 +218,7 @@ def _changed_type(old: Json, data_type: str, what: str, next_id: NextId) -> Json
     """The type that is wanted, with the ids of the one that is there."""
     if spark_type(old, what) == normalise(data_type):
         return old  # as precise as before: a UUID stays one although it is shown as a string
-    return numbered(_widened(old, iceberg_type(data_type), what), next_id)
+    return with_ids(_widened(old, iceberg_type(data_type), what), next_id)
 
 
 def _widened(old: Json, new: Json, what: str) -> Json:
@@ -237,7 +233,7 @@ def _widened(old: Json, new: Json, what: str) -> Json:
         return {**old, "fields": _widened_fields(old, new, what)}
     if old["type"] == "list":
         return {**old, "element": _widened(old["element"], new["element"], f"{what}.element")}
-    if spark_type(old["key"], what) != spark_type(numbered(new["key"], lambda: 0), what):
+    if spark_type(old["key"], what) != spark_type(with_ids(new["key"], lambda: 0), what):
         raise Invalid(f"the keys of the map {what[:80]!r} cannot change: rows are found by them")
     return {**old, "value": _widened(old["value"], new["value"], f"{what}.value")}
 

@@ -1,4 +1,4 @@
-"""Default values of columns, in the JSON form that Iceberg gives single values."""
+"""Default values of columns in Iceberg's JSON form of single values."""
 
 import re
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 from arco.core.errors import Invalid
 from arco.core.json import Json
 from arco.iceberg.engine import shape
-from arco.iceberg.engine.field_type import kind_of
+from arco.iceberg.engine.field_type import type_name
 from arco.iceberg.engine.shape import Object
 
 KEYS = ("initial-default", "write-default")
@@ -34,7 +34,7 @@ def read_value(kind: Json, value: Json, what: str) -> Json:
     """`value` as a single value of the type `kind`, or `Invalid`."""
     if not isinstance(kind, str):
         raise Invalid(f"Invalid default value for {what}: a nested type has none but null")
-    reader = _READERS.get(kind_of(kind))
+    reader = _READERS.get(type_name(kind))
     if reader is None:
         raise Invalid(f"Invalid default value for {what}: {kind} has none but null")
     try:

@@ -1,7 +1,7 @@
-"""What a commit is making of a table's metadata: begins as the base, and leaves the base as it is.
+"""The draft of a table's metadata: a copy of the base that takes the updates of a commit.
 
-The top of the metadata is copied once, a list when it is first touched; what is in the lists is replaced,
-never changed. So a commit to a table of many snapshots costs as little as one to a table of few.
+The top level is copied once and a list when it is first changed; items of lists are replaced, never
+changed. So a commit to a table with many snapshots costs as little as one to a table with few.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from arco.iceberg.engine.shape import Object
 DEFAULT_VERSION = 2
 
 
-class Draft:
+class TableDraft:
     """The metadata in the making, and what has been done to them so far."""
 
     def __init__(self, base: Metadata | None, *, format_version: int, now_ms: int) -> None:

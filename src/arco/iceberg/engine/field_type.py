@@ -1,7 +1,7 @@
-"""Types of columns, as Iceberg's JSON has them: a text for the plain ones, an object for the nested.
+"""Types of columns in Iceberg's JSON: a string for primitive types, an object for nested ones.
 
-A plain type is brought to one spelling. Geometry and geography keep their text, since a coordinate
-system is a name that others give.
+A primitive type is normalized to one spelling. Geometry and geography keep their text, since coordinate
+systems are named by others.
 """
 
 import re
@@ -111,7 +111,7 @@ def _geography(crs: str | None, edges: str | None) -> str:
     return f"geography({crs})" if edges is None else f"geography({crs}, {edges.lower()})"
 
 
-def kind_of(value: Json) -> str:
+def type_name(value: Json) -> str:
     """The name of a type without its parameters: decimal, fixed, geometry, struct."""
     if isinstance(value, dict):
         return str(value.get("type"))
@@ -125,10 +125,10 @@ def is_primitive(value: Json) -> bool:
 
 def needs_v3(value: Json) -> bool:
     """Whether tables below format version 3 cannot have the type."""
-    return kind_of(value) in _SINCE_V3
+    return type_name(value) in _SINCE_V3
 
 
-def spelled(value: Json) -> str:
+def normalized(value: Json) -> str:
     """A plain type so that equal types have equal texts: the defaults of geometry are written out."""
     text = str(value)
     if match := _GEOMETRY.fullmatch(text):

@@ -1,13 +1,9 @@
-"""A table's metadata: JSON as it stands in its file, never changed once made, unknown members kept.
+"""A table's metadata: the JSON of its file, never changed once built, unknown members kept.
 
-What comes from `parse_metadata`, `new_table` and `apply_updates` is complete and sound: lists that old
-writers leave out are there, and what refers to something finds it. The rest of the engine relies on that.
+Metadata from `parse_metadata`, `new_table` and `apply_updates` is complete and valid: lists that old
+writers omit are present, and every reference resolves. The rest of the engine relies on that. A file
+may come from anywhere, since a table can be registered with one, so everything is checked here once.
 """
-# DOC engine.integrity: """Whether a table's metadata are sound: every member of its type, and nothing that refers to nothing.
-#
-# A file may come from anywhere (a table is registered with one), and no later step looks twice. What is
-# wrong here is also what other readers of the table would stumble over.
-# """
 
 import zlib
 from collections.abc import Iterable
@@ -154,7 +150,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_metadata(raw: bytes) -> Metadata:
     """The metadata in a file, gzipped or not; `Invalid` if they are no sound table's."""
-    found: Metadata = decode(unpacked(raw), dict)
+    found: Metadata = decode(decompress(raw), dict)
     return complete_metadata(found)
 
 
@@ -210,7 +206,7 @@ def current_snapshot_id(metadata: Metadata) -> int | None:
     return None if found == NO_SNAPSHOT else found
 
 
-def unpacked(raw: bytes) -> bytes:
+def decompress(raw: bytes) -> bytes:
     """A metadata file as JSON, whether it was stored compressed or not."""
     if not raw.startswith(_GZIP):
         return raw

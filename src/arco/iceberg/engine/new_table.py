@@ -1,9 +1,8 @@
-"""The first metadata of a table that is made by one request: all ids are fresh, whatever was sent."""
-# DOC engine.fresh_ids: """Fresh ids for the schema of a new table: whatever the client numbered, we number again.
-#
-# The order is Iceberg's: all fields of a struct before what is nested in them, a key and a value before
-# their types. Clients that make a table in several steps rely on it.
-# """
+"""The first metadata of a table that is created by one request.
+
+All field ids are assigned again, in Iceberg's order: all fields of a struct before their nested fields,
+a key and a value before their types. Clients that create a table in several steps rely on it.
+"""
 
 from collections.abc import Callable
 

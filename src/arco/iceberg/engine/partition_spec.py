@@ -1,8 +1,7 @@
-"""Partition specs: what is right for a schema, which are the same, and the ids of partition fields."""
-# DOC engine.transform: """Transforms of columns into partition values and sort keys: their spelling, and what they apply to.
-#
-# A transform that we do not know is taken as it is, since clients may be newer than we are.
-# """
+"""Partition specs and transforms: validity for a schema, equality, and the ids of partition fields.
+
+A transform that the engine does not know is kept as it is, since clients may be newer than this server.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -10,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from arco.core.errors import Invalid
 from arco.core.json import Json, encode
 from arco.iceberg.engine import shape
-from arco.iceberg.engine.field_type import is_primitive, kind_of
+from arco.iceberg.engine.field_type import is_primitive, type_name
 from arco.iceberg.engine.schema import SchemaIndex
 from arco.iceberg.engine.shape import Object
 
@@ -49,7 +48,7 @@ def read_transform(text: str) -> str:
 def check_source(transform: str, kind: Json) -> None:
     """Refuse a transform of a column of this type that makes no sense."""
     name = transform.partition("[")[0]
-    source = kind_of(kind)
+    source = type_name(kind)
     wrong = source not in _SOURCES.get(name, {source})
     if name == "identity":
         wrong = source in _NO_IDENTITY or not is_primitive(kind)
@@ -122,7 +121,7 @@ def check_sources(spec: Object, index: SchemaIndex) -> None:
         if not is_primitive(column.kind):
             raise Invalid(
                 f"Cannot partition by non-primitive source field: {column.path}: "
-                f"{kind_of(column.kind)}"
+                f"{type_name(column.kind)}"
             )
         check_source(transform, column.kind)
         _check_parents(column.parent, index)
@@ -131,12 +130,12 @@ def check_sources(spec: Object, index: SchemaIndex) -> None:
 def _check_parents(parent: int | None, index: SchemaIndex) -> None:
     while parent is not None:
         above = index.fields[parent]
-        if kind_of(above.kind) != "struct":
-            raise Invalid(f"Invalid partition field parent: {above.path}: {kind_of(above.kind)}")
+        if type_name(above.kind) != "struct":
+            raise Invalid(f"Invalid partition field parent: {above.path}: {type_name(above.kind)}")
         parent = above.parent
 
 
-def spec_mark(spec: Object) -> bytes:
+def spec_fingerprint(spec: Object) -> bytes:
     """What a spec means, whatever its ids: those that partition alike have the same mark."""
     return encode([(*_source(each), each.get("name")) for each in fields_of(spec)])
 

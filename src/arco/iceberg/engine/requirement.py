@@ -1,14 +1,12 @@
-"""Requirements of a commit: what must still be so, or the client has to look again.
+"""Requirements of a commit: conditions that must still hold, or the client has to read the table again.
 
-A requirement that does not hold is `Conflict`; clients and tests know the sentences.
+A requirement that does not hold is a `Conflict`; clients and tests know the messages.
+
+Some clients send a commit again without a key when its answer is lost. The second one fails, since the
+first has moved the branch, and the client then deletes the files of what it takes for a failure:
+committed rows. A snapshot names a manifest list with a unique path, so a table that holds that snapshot
+has already taken the request: `was_applied`.
 """
-# DOC engine.repetition: """Requests that were carried out already, told by what they have left in the table.
-#
-# Some clients send a commit again when its answer is lost, without a key. The second is refused, since the
-# first has moved the branch, and the client removes the files of what it takes for a failure: rows that
-# were committed. But a snapshot names its manifest list, whose path nobody else has, so a table that holds
-# just that snapshot has taken this very request.
-# """
 
 from collections.abc import Callable, Mapping, Sequence
 

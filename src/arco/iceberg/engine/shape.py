@@ -1,7 +1,7 @@
-"""Reading JSON that somebody else wrote: each member as the type it must have, or `Invalid` with why.
+"""Reads JSON from clients and files: each member as the type it must have, or `Invalid` with the reason.
 
-Whatever a client sends goes through here, so that a wrong shape is a sentence and never a crash. `what`
-names the thing that is read, for the sentence.
+All client input goes through here, so a wrong type is an error message and never a crash. `what` names
+the value in the message.
 """
 
 from arco.core.errors import Invalid

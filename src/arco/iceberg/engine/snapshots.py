@@ -1,5 +1,7 @@
-"""Updates of snapshots, branches and tags, and of the log that says which snapshot was current when."""
-# DOC engine.statistics: """Updates of statistics files: at most one of each kind for a snapshot."""
+"""Updates of snapshots, branches, tags and statistics files, and of the snapshot log.
+
+A snapshot has at most one statistics file of each kind.
+"""
 
 from collections.abc import Set as AbstractSet
 from itertools import pairwise
@@ -7,7 +9,7 @@ from typing import cast
 
 from arco.core.errors import Conflict, Invalid
 from arco.iceberg.engine import shape
-from arco.iceberg.engine.draft import Draft
+from arco.iceberg.engine.draft import TableDraft
 from arco.iceberg.engine.metadata import MAIN
 from arco.iceberg.engine.shape import Object
 
@@ -17,7 +19,7 @@ _RETRY = "Validation failed, please retry:"
 _LIMITS = ("min-snapshots-to-keep", "max-snapshot-age-ms", "max-ref-age-ms")
 
 
-def add_snapshot(draft: Draft, update: Object) -> None:
+def add_snapshot(draft: TableDraft, update: Object) -> None:
     """Add a snapshot; nobody sees it before a branch or tag names it."""
     snapshot = _read_snapshot(shape.obj(update, "snapshot", "add-snapshot"), draft.format_version)
     for key, thing in (
@@ -70,7 +72,7 @@ def _read_snapshot(found: Object, format_version: int) -> Object:
     return found
 
 
-def _take_sequence_number(draft: Draft, snapshot: Object) -> None:
+def _take_sequence_number(draft: TableDraft, snapshot: Object) -> None:
     """Sequence numbers rise; only a snapshot that begins anew may have the last one again."""
     number = cast("int", snapshot.get("sequence-number", 0))
     last = draft.number("last-sequence-number")
@@ -86,7 +88,7 @@ def _take_sequence_number(draft: Draft, snapshot: Object) -> None:
     draft.put("last-sequence-number", number)
 
 
-def _take_rows(draft: Draft, snapshot: Object) -> None:
+def _take_rows(draft: TableDraft, snapshot: Object) -> None:
     """The rows of the snapshot get their ids: no row of another snapshot may have them."""
     if "first-row-id" not in snapshot:
         raise Invalid("Cannot add a snapshot: first-row-id is null")
@@ -100,7 +102,7 @@ def _take_rows(draft: Draft, snapshot: Object) -> None:
     draft.put("next-row-id", first + cast("int", snapshot["added-rows"]))
 
 
-def set_snapshot_ref(draft: Draft, update: Object) -> None:
+def set_snapshot_ref(draft: TableDraft, update: Object) -> None:
     """Let a branch or tag name a snapshot; main is what readers see."""
     name = shape.text(update, "ref-name", "set-snapshot-ref")
     ref = _read_ref(update)
@@ -143,7 +145,7 @@ def _read_ref(update: Object) -> Object:
     return ref
 
 
-def remove_snapshot_ref(draft: Draft, update: Object) -> None:
+def remove_snapshot_ref(draft: TableDraft, update: Object) -> None:
     """Take a branch or tag away; without main a table holds nothing."""
     name = shape.text(update, "ref-name", "remove-snapshot-ref")
     if name not in draft.refs:
@@ -153,7 +155,7 @@ def remove_snapshot_ref(draft: Draft, update: Object) -> None:
     draft.drop_ref(name)
 
 
-def remove_snapshots(draft: Draft, update: Object) -> None:
+def remove_snapshots(draft: TableDraft, update: Object) -> None:
     """Forget snapshots, and whatever names them. Ids that are not there do no harm."""
     listed = shape.array(update, "snapshot-ids", "remove-snapshots")
     ids = {shape.as_long(each, "each of snapshot-ids") for each in listed}
@@ -173,7 +175,7 @@ def remove_snapshots(draft: Draft, update: Object) -> None:
             remove_snapshot_ref(draft, {"ref-name": name})
 
 
-def finish_log(draft: Draft) -> None:
+def finish_log(draft: TableDraft) -> None:
     """Leave in the log what readers have really seen, without gaps, in the order of time."""
     current = draft.snapshot_id
     passing = (draft.main_was & draft.added_snapshots) - {current}
@@ -193,7 +195,7 @@ def finish_log(draft: Draft) -> None:
     _check_times(draft)
 
 
-def _check_times(draft: Draft) -> None:
+def _check_times(draft: TableDraft) -> None:
     """Readers refuse a log that runs backwards, so no snapshot may come from far ahead or behind."""
     if not draft.logged:
         return
@@ -216,7 +218,7 @@ _TABLE = "statistics"
 _PARTITION = "partition-statistics"
 
 
-def set_statistics(draft: Draft, update: Object) -> None:
+def set_statistics(draft: TableDraft, update: Object) -> None:
     """Name the statistics file of a snapshot."""
     what = "set-statistics"
     found = shape.obj(update, "statistics", what)
@@ -240,7 +242,7 @@ def _read_blob(found: Object) -> Object:
     return blob
 
 
-def set_partition_statistics(draft: Draft, update: Object) -> None:
+def set_partition_statistics(draft: TableDraft, update: Object) -> None:
     """Name the partition statistics file of a snapshot."""
     what = "set-partition-statistics"
     found = shape.obj(update, "partition-statistics", what)
@@ -249,23 +251,23 @@ def set_partition_statistics(draft: Draft, update: Object) -> None:
     _put(draft, _PARTITION, found)
 
 
-def remove_statistics(draft: Draft, update: Object) -> None:
+def remove_statistics(draft: TableDraft, update: Object) -> None:
     """Forget the statistics file of a snapshot."""
     _forget(draft, _TABLE, {shape.long(update, "snapshot-id", "remove-statistics")})
 
 
-def remove_partition_statistics(draft: Draft, update: Object) -> None:
+def remove_partition_statistics(draft: TableDraft, update: Object) -> None:
     """Forget the partition statistics file of a snapshot."""
     _forget(draft, _PARTITION, {shape.long(update, "snapshot-id", "remove-partition-statistics")})
 
 
-def forget_snapshots(draft: Draft, gone: AbstractSet[int]) -> None:
+def forget_snapshots(draft: TableDraft, gone: AbstractSet[int]) -> None:
     """Forget the files of snapshots that are removed."""
     _forget(draft, _TABLE, gone)
     _forget(draft, _PARTITION, gone)
 
 
-def _put(draft: Draft, key: str, found: Object) -> None:
+def _put(draft: TableDraft, key: str, found: Object) -> None:
     snapshot_id = shape.long(found, "snapshot-id", key)
     files = draft.objects(key)
     if found in files:
@@ -274,7 +276,7 @@ def _put(draft: Draft, key: str, found: Object) -> None:
     draft.replace(key, [*others, found])
 
 
-def _forget(draft: Draft, key: str, gone: AbstractSet[int]) -> None:
+def _forget(draft: TableDraft, key: str, gone: AbstractSet[int]) -> None:
     files = draft.objects(key)
     kept = [each for each in files if each["snapshot-id"] not in gone]
     if len(kept) < len(files):

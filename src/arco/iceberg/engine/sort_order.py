@@ -1,9 +1,9 @@
-"""Sort orders: what is right for a schema, and which are the same. Order 0 is the unsorted one."""
+"""Sort orders: validity for a schema, and equality. Order 0 is the unsorted one."""
 
 from arco.core.errors import Invalid
 from arco.core.json import Json, encode
 from arco.iceberg.engine import shape
-from arco.iceberg.engine.field_type import is_primitive, kind_of
+from arco.iceberg.engine.field_type import is_primitive, type_name
 from arco.iceberg.engine.partition_spec import check_source, read_transform
 from arco.iceberg.engine.schema import SchemaIndex
 from arco.iceberg.engine.shape import Object
@@ -53,12 +53,12 @@ def check_sources(order: Object, index: SchemaIndex) -> None:
             raise Invalid(f"Cannot find source column for sort field: {source}")
         if not is_primitive(column.kind):
             raise Invalid(
-                f"Cannot sort by non-primitive source field: {column.path}: {kind_of(column.kind)}"
+                f"Cannot sort by non-primitive source field: {column.path}: {type_name(column.kind)}"
             )
         check_source(read_transform(shape.text(each, "transform", "a sort field")), column.kind)
 
 
-def order_mark(order: Object) -> bytes:
+def order_fingerprint(order: Object) -> bytes:
     """What an order means, whatever its id: those that sort alike have the same mark."""
     members = ("source-id", "direction", "null-order")
     return encode(

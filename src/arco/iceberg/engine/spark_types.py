@@ -1,13 +1,10 @@
-"""Iceberg's types as the catalog writes them: Spark SQL's simple strings.
+"""Iceberg's types as Spark SQL's simple strings, as the catalog stores them, and the other way.
 
-Spark has no type of its own for a UUID or for bytes of a fixed length, and shows them as string and
-binary; so do we. A coordinate system that is no number of the EPSG becomes `any`.
+Spark shows a UUID as string and fixed-length bytes as binary; so does the catalog. A coordinate system
+without an EPSG number becomes `any`. A Spark type that Iceberg lacks but can hold is widened (smallint
+to int, char to string); others are refused. Ids are assigned in Iceberg's order: all fields of a struct
+before nested ones.
 """
-# DOC engine.from_spark: """Spark SQL's simple strings as Iceberg's types, and the ids of their fields.
-#
-# What Iceberg lacks but can hold is widened (a smallint is an int, a char a string); what it cannot hold is
-# refused. Ids are given in Iceberg's order: all fields of a struct before what is nested in them.
-# """
 
 import re
 from collections.abc import Callable
@@ -110,14 +107,14 @@ class _Printer:
 
 
 def _plain_type(text: str) -> str:
-    kind = _TO_SPARK.get(text) or _TO_SPARK.get(spelled := read_plain(text))
+    kind = _TO_SPARK.get(text) or _TO_SPARK.get(normalized := read_plain(text))
     if kind is not None:
         return kind
-    if spelled.startswith("fixed"):
+    if normalized.startswith("fixed"):
         return "binary"
-    if match := _SPATIAL_TYPE.fullmatch(spelled):
+    if match := _SPATIAL_TYPE.fullmatch(normalized):
         return f"{match[1].lower()}({_srid(match[2])})"
-    return spelled.replace(" ", "")  # a decimal
+    return normalized.replace(" ", "")  # a decimal
 
 
 def _srid(crs: str | None) -> str:
@@ -150,29 +147,29 @@ _BINARY_COLLATION = "UTF8_BINARY"  # the order of bytes, which is no collation a
 
 
 def iceberg_type(data_type: str) -> Json:
-    """The type, without ids: `numbered` gives it those."""
+    """The type, without ids: `with_ids` gives it those."""
     return _Reader(tokens(normalise(data_type))).type()
 
 
-def numbered(kind: Json, next_id: NextId) -> Json:
+def with_ids(kind: Json, next_id: NextId) -> Json:
     """`kind` with an id for each of its fields, elements, keys and values that has none yet."""
     if not isinstance(kind, dict):
         return kind
     if kind["type"] == "struct":
-        return {**kind, "fields": numbered_fields(kind, next_id)}
+        return {**kind, "fields": fields_with_ids(kind, next_id)}
     parts = ("element",) if kind["type"] == "list" else ("key", "value")
     ids = {f"{part}-id": _id(kind.get(f"{part}-id"), next_id) for part in parts}
-    types = {part: numbered(kind.get(part), next_id) for part in parts}
+    types = {part: with_ids(kind.get(part), next_id) for part in parts}
     return {**kind, **ids, **types}
 
 
-def numbered_fields(struct: Object, next_id: NextId) -> list[Json]:
+def fields_with_ids(struct: Object, next_id: NextId) -> list[Json]:
     """The fields of `struct`, each with an id."""
     fields = [
         {"id": _id(each.get("id"), next_id), **each}
         for each in shape.objects(struct, "fields", "a struct")
     ]
-    return [{**each, "type": numbered(each.get("type"), next_id)} for each in fields]
+    return [{**each, "type": with_ids(each.get("type"), next_id)} for each in fields]
 
 
 def _id(found: Json, next_id: NextId) -> int:

@@ -1,5 +1,7 @@
-"""Updates of a table as a whole: uuid, format version, location, properties and encryption keys."""
-# DOC engine.properties: """Properties of tables that Iceberg gives a meaning, and what their values must be."""
+"""Updates of a table itself: uuid, format version, location, properties and encryption keys.
+
+Also the table properties that Iceberg gives a meaning.
+"""
 
 import binascii
 import re
@@ -9,7 +11,7 @@ from arco.catalog.name import check_property_sizes
 from arco.core.errors import Invalid
 from arco.core.json import Json
 from arco.iceberg.engine import shape
-from arco.iceberg.engine.draft import Draft
+from arco.iceberg.engine.draft import TableDraft
 from arco.iceberg.engine.metadata import NEWEST_VERSION, OLDEST_VERSION
 from arco.iceberg.engine.schema import SchemaIndex
 from arco.iceberg.engine.shape import Object
@@ -86,7 +88,7 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _KEYS = "encryption-keys"
 
 
-def assign_uuid(draft: Draft, update: Object) -> None:
+def assign_uuid(draft: TableDraft, update: Object) -> None:
     """Give the table its identity."""
     uuid = shape.text(update, "uuid", "assign-uuid")
     if not _UUID.fullmatch(uuid):
@@ -106,7 +108,7 @@ def read_version(update: Object) -> int:
     return version
 
 
-def upgrade_format_version(draft: Draft, update: Object) -> None:
+def upgrade_format_version(draft: TableDraft, update: Object) -> None:
     """Go to a newer version of the format, never back."""
     version = read_version(update)
     current = draft.format_version
@@ -122,7 +124,7 @@ def upgrade_format_version(draft: Draft, update: Object) -> None:
         draft.set_current_snapshot(None)  # each version has its own way to say so
 
 
-def set_location(draft: Draft, update: Object) -> None:
+def set_location(draft: TableDraft, update: Object) -> None:
     """Say where new files go."""
     location = strip_slashes(shape.text(update, "location", "set-location"))
     if not location:
@@ -138,7 +140,7 @@ def strip_slashes(location: str) -> str:
     return location
 
 
-def set_properties(draft: Draft, update: Object) -> None:
+def set_properties(draft: TableDraft, update: Object) -> None:
     """Set properties; early clients say `updated` for `updates`."""
     key = "updates" if "updates" in update or "updated" not in update else "updated"
     updates = shape.texts(update, key, "set-properties")
@@ -149,7 +151,7 @@ def set_properties(draft: Draft, update: Object) -> None:
         draft.own_map("properties").update(changed)
 
 
-def remove_properties(draft: Draft, update: Object) -> None:
+def remove_properties(draft: TableDraft, update: Object) -> None:
     """Remove properties; those that are not there do no harm."""
     key = "removals" if "removals" in update or "removed" not in update else "removed"
     listed = shape.array(update, key, "remove-properties")
@@ -158,7 +160,7 @@ def remove_properties(draft: Draft, update: Object) -> None:
         del draft.own_map("properties")[name]
 
 
-def add_encryption_key(draft: Draft, update: Object) -> None:
+def add_encryption_key(draft: TableDraft, update: Object) -> None:
     """Add a key that is itself encrypted; one with the same id stays as it is."""
     what = "the encryption key"
     key = shape.obj(update, "encryption-key", "add-encryption-key")
@@ -179,7 +181,7 @@ def add_encryption_key(draft: Draft, update: Object) -> None:
         draft.own(_KEYS).append(key)
 
 
-def remove_encryption_key(draft: Draft, update: Object) -> None:
+def remove_encryption_key(draft: TableDraft, update: Object) -> None:
     """Forget an encryption key."""
     key_id = shape.text(update, "key-id", "remove-encryption-key")
     keys = draft.objects(_KEYS)

@@ -1,7 +1,7 @@
-"""Updates of a table's metadata: all of a commit's, in their order, or none.
+"""Applies the updates of a commit to a table's metadata, in order, all or none.
 
-The meaning of each update is the Java reference implementation's. What a client got wrong is `Invalid`;
-what was right when the client looked, but no more, is `Conflict`.
+The semantics of each update are those of the Java reference implementation. A mistake of the client is
+`Invalid`; what was right when the client read the table, but is no longer, is `Conflict`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +10,7 @@ from itertools import groupby
 from arco.core.errors import Invalid
 from arco.core.json import Json
 from arco.iceberg.engine import layout, shape, snapshots, table
-from arco.iceberg.engine.draft import DEFAULT_VERSION, Draft
+from arco.iceberg.engine.draft import DEFAULT_VERSION, TableDraft
 from arco.iceberg.engine.metadata import Metadata
 from arco.iceberg.engine.shape import Object
 from arco.iceberg.engine.table import previous_versions
@@ -22,7 +22,7 @@ MOST_ADDITIONS = 500
 _ADDITIONS = frozenset({"add-schema", "add-spec", "add-sort-order"})
 _REMOVE_SNAPSHOTS = "remove-snapshots"
 
-_UPDATES: Mapping[str, Callable[[Draft, Object], None]] = {
+_UPDATES: Mapping[str, Callable[[TableDraft, Object], None]] = {
     "assign-uuid": table.assign_uuid,
     "upgrade-format-version": table.upgrade_format_version,
     "add-schema": layout.add_schema,
@@ -62,7 +62,7 @@ def apply_updates(
     """
     try:
         read = _read(updates)
-        draft = Draft(base, format_version=_first_version(read), now_ms=now_ms)
+        draft = TableDraft(base, format_version=_first_version(read), now_ms=now_ms)
         for update in read:
             _UPDATES[str(update["action"])](draft, update)
         return _finish(draft, previous_location)
@@ -106,7 +106,7 @@ def _first_version(updates: Sequence[Object]) -> int:
     return next(asked, DEFAULT_VERSION)
 
 
-def _finish(draft: Draft, previous_location: str | None) -> Metadata:
+def _finish(draft: TableDraft, previous_location: str | None) -> Metadata:
     if not draft.changed and draft.base is not None:
         return draft.base
     for key in ("table-uuid", "location"):
@@ -120,7 +120,7 @@ def _finish(draft: Draft, previous_location: str | None) -> Metadata:
     return draft.top
 
 
-def _log_previous(draft: Draft, previous_location: str | None) -> None:
+def _log_previous(draft: TableDraft, previous_location: str | None) -> None:
     if draft.base is None or previous_location is None:
         return
     entry: Object = {
@@ -132,7 +132,7 @@ def _log_previous(draft: Draft, previous_location: str | None) -> None:
     draft.replace("metadata-log", [*kept, entry])
 
 
-def _keep_v1(draft: Draft) -> None:
+def _keep_v1(draft: TableDraft) -> None:
     """Old readers of version 1 look for the schema and the spec where they first were."""
     spec = draft.spec(draft.number("default-spec-id"))
     if draft.format_version == 1 and spec is not None:

@@ -1,4 +1,4 @@
-"""Views as Iceberg's view format has them: how one begins, and what the catalog reads off it."""
+"""View metadata in Iceberg's view format: the first metadata of a view, its validity, and its facts."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from arco.core.errors import Invalid
 from arco.iceberg.engine import shape
 from arco.iceberg.engine.metadata import Metadata
 from arco.iceberg.engine.shape import Object
-from arco.iceberg.engine.view_update import FORMAT_VERSION, ViewDraft, properties_of
+from arco.iceberg.engine.view_update import FORMAT_VERSION, ViewDraft, view_properties
 from arco.iceberg.engine.view_version import (
     LAST_ADDED,
     read_version,
@@ -77,7 +77,7 @@ def view_facts(metadata: Metadata) -> ViewFacts:
                 format_version=shape.integer(metadata, "format-version", "the view"),
                 version_id=current,
                 schema=schema,
-                properties=properties_of(metadata),
+                properties=view_properties(metadata),
             )
     raise Invalid(f"the current version of the view has schema {wanted}, which is not there")
 

@@ -1,15 +1,11 @@
-"""Commits to views: what a client demands of the view, and what is to become of it.
+"""Commits to views: requirements, and updates that are applied to a draft.
 
-Updates and requirements are JSON, told apart by a field each. One that we do not know is refused, since
-leaving it out would be another change than the one that was asked for.
+The rules are those of Iceberg's own builder: existing schemas and versions are used again, new ones get
+the next number, old versions expire. One difference: the "last added" schema or version (-1) may be an
+existing one, so that of two clients that make the same change at once the second is not refused. An
+unknown update or requirement is refused, since skipping it would be another change than the requested
+one.
 """
-# DOC engine.view_draft: """A view's metadata while they are being changed.
-#
-# The rules are those of Iceberg's own builder: schemas and versions that are there already are used again,
-# others get the next number, and old versions expire. In one thing it is kinder: the "last added" schema or
-# version (-1) may be one that was there already, so that of two clients who make the same change at once
-# the second is not refused. Nothing that is given is changed in place.
-# """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -60,7 +56,7 @@ class ViewDraft:
         self._schemas = shape.objects(fields, "schemas", "the view")
         self._versions = shape.objects(fields, "versions", "the view")
         self._log = shape.objects(fields, "version-log", "the view")
-        self._properties = properties_of(fields)
+        self._properties = view_properties(fields)
         self._current = shape.maybe_integer(fields, "current-version-id", "the view")
         self._before = None if self._current is None else self._version(self._current)
         self._last_schema: int | None = None
@@ -203,7 +199,7 @@ class ViewDraft:
         self._log = _known_history(self._log, kept)
 
 
-def properties_of(view: Metadata) -> dict[str, str]:
+def view_properties(view: Metadata) -> dict[str, str]:
     """The properties of a view; null is as good as none."""
     if view.get("properties") is None:
         return {}

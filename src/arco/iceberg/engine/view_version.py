@@ -1,5 +1,4 @@
-"""One version of a view: the queries that define it, each in a dialect of SQL."""
-# DOC engine.view_schema: """The schemas of a view: what its versions result in. Two that say the same are one."""
+"""Versions of a view, each with its queries by SQL dialect, and the schemas they result in."""
 
 from arco.core.errors import Invalid
 from arco.core.json import Json
