@@ -1,5 +1,4 @@
-"""Creating a table or view: write the first pointer, then add its name to the catalog, which decides
-(P31).
+"""Creating a table or view: the first pointer, then the name in the catalog, which decides (P31).
 
 Nothing exists before the name does: a lost race or a crash leaves a chain that no name leads to. Under
 an idempotency key the claim fixes the id, so a process that takes over continues from the first

@@ -1,5 +1,4 @@
-"""From a name to a table: the name's id in the newest snapshot, and the head of that table's pointer
-chain.
+"""From a name to a table: the name's id in the newest snapshot, and the head of its pointer chain.
 
 Both are read at once: the id is taken from the remembered snapshot and its chain is read while the
 snapshot is validated, so a warm look-up is one round trip. An operation resolves a name once and then
