@@ -39,19 +39,19 @@ from arco.storage.store import Store
 SYSTEM = "client:arco"
 
 _MOST_UNFINISHED = 10_000
-_PATIENCE_MS = 5_000  # of a stop
+_PATIENCE_MS = 5_000  # how long `close` waits
 
 
 @dataclass(frozen=True)
 class TableShape:
-    """What the catalog shows of a table: its columns, and where it lies if it has moved."""
+    """What the catalog shows of a table: its columns, and its location if that has changed."""
 
     columns: tuple[AttachedColumn, ...]
     location: str | None = None
 
 
 class AfterCommit:
-    """The work that nobody waits for."""
+    """Runs the steps after commits in the background."""
 
     def __init__(
         self, store: Store, writer: Writer, committer: Committer, files: TableFiles
@@ -72,7 +72,7 @@ class AfterCommit:
         shape: TableShape | None = None,
         obsolete: Sequence[str] = (),
     ) -> None:
-        """A number was created: tell of it; `shape` if it has changed, `spent` files may go."""
+        """Schedule the steps for a new pointer: `shape` if it has changed, `obsolete` files to delete."""
         self.run_in_background(table_id, self.report(table_id, entry))
         if shape is not None:
             self.run_in_background(table_id, self.project(table_id, entry.number, shape))
@@ -80,19 +80,19 @@ class AfterCommit:
             self.run_in_background(table_id, self._remove(obsolete))
 
     async def report(self, table_id: str, entry: Entry) -> None:
-        """Append the event of a number, then note that it is there."""
+        """Append the event of a pointer, then write its committed receipt."""
         await self._writer.append([committed_event(self._store.runtime, table_id, entry)])
         await write_committed_receipt(self._store, table_id, entry)
 
     async def project(self, table_id: str, number: int, shape: TableShape) -> None:
-        """Show the columns in the catalog; older ones never replace newer ones (P34)."""
+        """Update the columns in the catalog; older ones never replace newer ones (P34)."""
         request = ProjectColumns(
             table_id=table_id, pointer=number, columns=shape.columns, location=shape.location
         )
         await change(self._committer, request, SYSTEM)
 
     async def close(self) -> None:
-        """Wait a little for what is under way; the reconciler finishes the rest."""
+        """Wait a few seconds for running steps; the reconciler finishes the rest."""
         try:
             await self._tasks.deadline(_PATIENCE_MS, self._wait())
         except TimeoutError:
@@ -104,13 +104,13 @@ class AfterCommit:
             await task.wait()
 
     async def _remove(self, locations: Sequence[str]) -> None:
-        """Remove metadata files that the table itself has given up, if this process may."""
+        """Delete metadata files that the table gave up, if this process has the right to."""
         if self._files.can_delete:
             for location in locations:
                 await self._files.delete(location)
 
     def run_in_background(self, table_id: str, work: Coroutine[Any, Any, None]) -> None:
-        """Do something about a table that nobody waits for."""
+        """Run work on a table in the background; a failure is left to the reconciler."""
         self._running = {task for task in self._running if not task.done()}
         self._running.add(self._tasks.spawn(self._finish(table_id, work)))
 
@@ -123,7 +123,7 @@ class AfterCommit:
 
 
 def committed_event(runtime: Runtime, table_id: str, entry: Entry) -> Envelope:
-    """A number of a pointer chain as an event."""
+    """The event of a pointer."""
     pointer = pointer_of(entry)
     return Envelope(
         event_id=_event_id(table_id, entry),
@@ -167,7 +167,7 @@ def _payload(table_id: str, entry: Entry, pointer: Pointer) -> IcebergCommitted:
 
 
 def _event_id(table_id: str, entry: Entry) -> str:
-    """A ULID of the moment of the commit that says nothing but which commit it was."""
+    """A ULID with the time of the commit, derived from the table and the pointer number."""
     noise = hashlib.sha256(f"{table_id}:{entry.number}".encode()).digest()[:10]
     return str(ULID.from_bytes(entry.created_ms.to_bytes(6, "big") + noise))
 
@@ -176,7 +176,7 @@ FORMAT = 1
 
 
 class CommitReceipt(msgspec.Struct, frozen=True, kw_only=True):
-    """The body of both."""
+    """The body of a pending or committed receipt."""
 
     format: int = FORMAT
     commit_key: str
@@ -193,7 +193,7 @@ class CommitReceipt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def receipt_key(state: str, at: datetime, commit_key: str) -> str:
-    """Where a receipt is kept."""
+    """The key of a receipt."""
     return f"events/{at:%Y-%m-%d}/iceberg/{state}/{commit_key}.json"
 
 
@@ -205,7 +205,7 @@ def commit_key(metadata_location: str) -> str:
 async def write_pending_receipt(
     store: Store, at: datetime, table_id: str, number: int, pointer: Pointer
 ) -> None:
-    """Note that a commit is about to happen; whatever is wrong with it, the commit goes on."""
+    """Record that a commit is about to happen; a failure here does not stop the commit."""
     receipt = _receipt(table_id, number, pointer)
     try:
         await store.create(receipt_key("pending", at, receipt.commit_key), json.encode(receipt))
@@ -214,16 +214,16 @@ async def write_pending_receipt(
 
 
 async def write_committed_receipt(store: Store, table_id: str, entry: Entry) -> None:
-    """Note that a commit was told of."""
+    """Record that the event of a commit was appended."""
     receipt = _receipt(table_id, entry.number, pointer_of(entry))
     try:
         await store.create(_committed(table_id, entry), json.encode(receipt))
     except Conflict:
-        return  # somebody has noted it already
+        return  # another process has written it
 
 
 async def is_reported(store: Store, table_id: str, entry: Entry) -> bool:
-    """Whether the event of this commit is in the ledger for sure."""
+    """Whether the event of this commit is known to be in the ledger."""
     return await store.find(_committed(table_id, entry)) is not None
 
 

@@ -30,7 +30,7 @@ from arco.storage.link import Entry
 
 
 class CatalogRefusal(Exception):
-    """The catalog has refused a request for good; what it rests on is the newest manifest."""
+    """The catalog refused a request for good, on the evidence of the newest manifest."""
 
     def __init__(self, problem: ArcoError) -> None:
         super().__init__(str(problem))
@@ -38,7 +38,7 @@ class CatalogRefusal(Exception):
 
 
 async def manifest_number(context: IcebergContext) -> int:
-    """A manifest's number that is known to exist, for a claim."""
+    """The number of a manifest that is known to exist, as the base of a claim."""
     known = context.reader.chain.remembered()
     return (await context.reader.head()).number if known is None else known.number
 
@@ -66,7 +66,7 @@ async def change_catalog(
 
 
 async def find_catalog_change(context: IcebergContext, claim: Claim) -> Done | None:
-    """What a claim's request has come to, if it was carried out."""
+    """The result of a claim's request, if a manifest contains it."""
     seen = await look(context.reader.chain, claim, _requests)
     if seen.mine is None:
         return None
@@ -132,7 +132,7 @@ class RenameWork:
         return error_answer(await self._words(verdict))
 
     async def _is_taken(self) -> bool:
-        """Whether the target is taken; a dead name is released by asking."""
+        """Whether the target name is taken; the check releases a dead name."""
         return await find_occupant(self._context, self._target) is not None
 
     async def _words(self, problem: ArcoError | None) -> IcebergError:
@@ -156,7 +156,7 @@ class RenameWork:
 
 
 class DescribeWork:
-    """A change of what is said of a view, as work that takes effect once."""
+    """A change of a view's description as work that takes effect once."""
 
     def __init__(self, context: IcebergContext, request: UpdateTable, caller: Caller) -> None:
         target = request.target

@@ -46,11 +46,11 @@ JsonObjects = Sequence[dict[str, Json]]
 
 @dataclass(frozen=True)
 class MetadataEngine:
-    """How metadata of one kind are checked and changed."""
+    """How metadata of one kind is checked and changed."""
 
     kind: ObjectKind
     check: Callable[[Metadata | None, JsonObjects], None]
-    # base, updates, the time, where the base is stored
+    # base, updates, time, location of the base
     apply: Callable[[Metadata | None, JsonObjects, int, str | None], Metadata]
 
 
@@ -63,7 +63,7 @@ def _apply_to_table(
 def _apply_to_view(
     base: Metadata | None, updates: JsonObjects, now_ms: int, previous: str | None
 ) -> Metadata:
-    del previous  # views keep no log of their files
+    del previous  # view metadata has no log of metadata files
     return apply_view_updates(base, updates, now_ms=now_ms)
 
 
@@ -72,9 +72,7 @@ VIEW_ENGINE = MetadataEngine(ObjectKind.VIEW, check_view_requirements, _apply_to
 
 
 COMMIT = "commit"
-COMMIT_DEADLINE_MS = (
-    20_000  # then the caller is told that nothing has happened; servers give up later
-)
+COMMIT_DEADLINE_MS = 20_000  # then the answer is that nothing has happened; servers give up later
 
 _WIDEST_SPREAD = 8
 
@@ -101,7 +99,7 @@ class CommitWork:
     async def terms(self) -> Terms:
         self._found = await find_object(self._context, self._name, self._engine.kind, ahead=True)
         if self._found is None:
-            # Fixed by the claim, so that nobody who takes over can find another table instead.
+            # Fixed by the claim, so that a process that takes over cannot find another table.
             return Terms(ids={"table": ""}, base=-1)
         return Terms(ids={"table": self._found.id}, base=self._found.table_head.number)
 
@@ -155,7 +153,7 @@ class CommitWork:
         return _landed(table_id, look.landed)
 
     async def _first_search(self, chain: Chain, claim: Claim) -> RequestSearch:
-        """The head to begin with. Without a key, what was seen when the name was resolved will do."""
+        """The head to begin with; without a key, the one that was read when the name was resolved."""
         if self._caller.key is not None or self._found is None:
             return await find_request(chain, claim.base, claim.request_id)
         seen, known = self._found.table_head.chain_head, chain.remembered()
@@ -164,13 +162,13 @@ class CommitWork:
     def _prepare(
         self, base: LoadedMetadata, table_head: PointerHead, claim: Claim
     ) -> PreparedCommit | None:
-        """What the request makes of the base; None if nothing."""
+        """The prepared commit of the request on this base; None if it changes nothing."""
         context, request = self._context, self._request
         try:
             self._engine.check(base.metadata, request.requirements)
         except Conflict:
             if was_applied(base.metadata, request.updates):
-                return None  # by this very request, whose answer was lost
+                return None  # by this request, whose answer was lost
             raise
         context.locations.check_updates(
             request.updates, str(base.metadata["location"]), may_move=True
@@ -194,9 +192,9 @@ class CommitWork:
     async def _with_publication(
         self, chain: Chain, table_head: PointerHead, base: LoadedMetadata, made: PreparedCommit
     ) -> PreparedCommit | None:
-        """What is written names the attempt that it publishes; None if that has published already."""
+        """The commit with the task attempt that it publishes; None if that has published already."""
         if made.pointer.operation != COMMIT:
-            return made  # who registers other metadata publishes nothing
+            return made  # registering other metadata publishes nothing
         task = published_attempt(base.metadata, made.metadata)
         if task is None:
             return made
@@ -217,7 +215,7 @@ class CommitWork:
             )
 
     async def _back_off(self, losses: int, began_ms: float) -> None:
-        """After a lost race: spread out on the store's own scale, or give up with nothing done."""
+        """After a lost race: wait for a random multiple of the store's latency, or give up."""
         self._check_deadline()
         clock = self._context.runtime.clock
         spread = min(losses, _WIDEST_SPREAD) * self._context.runtime.rng.random()
@@ -225,12 +223,12 @@ class CommitWork:
 
     def _check_deadline(self) -> None:
         if self._context.runtime.clock.elapsed_ms() > self._until_ms:
-            reason = "too many others are changing this table; retry"
+            reason = "too many concurrent changes of this table; retry"
             raise Unavailable(reason, retry_after_ms=1_000)
 
 
 async def find_landed_commit(context: IcebergContext, claim: Claim) -> Answer | None:
-    """The answer of a claim whose request is on the chain of its table."""
+    """The answer of a claim whose request is on the pointer chain of its table."""
     table_id = claim.ids["table"]
     if not table_id:
         return None

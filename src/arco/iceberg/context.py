@@ -30,7 +30,7 @@ _MOST = 10_000
 
 
 class RowCache:
-    """What was looked up in the newest snapshot that was asked about."""
+    """Rows by name, cached for the snapshot that was asked about last; a snapshot never changes."""
 
     def __init__(self) -> None:
         self._snapshot: Snapshot | None = None
@@ -53,7 +53,7 @@ class RowCache:
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks, with which program, under which key."""
+    """The caller of an operation: its principal, its engine and its idempotency key."""
 
     actor: str
     engine: str | None
@@ -65,7 +65,7 @@ class Caller:
 
 @dataclass(frozen=True, kw_only=True)
 class IcebergContext:
-    """The parts that operations share."""
+    """The services and caches that operations share."""
 
     store: Store
     reader: SnapshotReader
@@ -89,7 +89,7 @@ class IcebergContext:
         return self.store.runtime
 
     async def load(self, location: str) -> LoadedMetadata:
-        """A metadata file: from memory, or one request, which all who want it meanwhile share."""
+        """A metadata file: from the cache, or by one request that concurrent callers share."""
         found = self.metadata_cache.get(location)
         if found is not None:
             return found
@@ -99,13 +99,15 @@ class IcebergContext:
         return await reading.wait()
 
     def read_ahead(self, entry: Entry) -> None:
-        """Begin to read what a number names, while it is made sure that it is the last."""
+        """Begin to read the file that a pointer names while the chain's head is being confirmed."""
         location = pointer_of(entry).metadata_location
         if self.metadata_cache.get(location) is None:
             self.runtime.tasks.spawn(self._try(location))
 
     async def _try(self, location: str) -> None:
-        with suppress(ArcoError, IcebergError):  # whoever needs it will meet the same
+        with suppress(
+            ArcoError, IcebergError
+        ):  # the operation that needs the file gets the same error
             await self.load(location)
 
     async def _read(self, location: str) -> LoadedMetadata:
@@ -122,14 +124,14 @@ class IcebergContext:
         return found
 
     def keep(self, location: str, raw: bytes, metadata: Metadata) -> LoadedMetadata:
-        """A metadata file that was just written."""
+        """Cache a metadata file that was just written."""
         loaded = LoadedMetadata(location, raw, config=self.config, metadata=metadata)
         self.metadata_cache.put(loaded)
         return loaded
 
 
 def missing_file(location: str) -> UnreadableMetadata:
-    """The catalog names a metadata file that is not there."""
+    """A pointer names a metadata file that does not exist."""
     return UnreadableMetadata(
         404, "NotFoundException", f"Failed to open input stream for file: {location}"
     )

@@ -51,27 +51,27 @@ from arco.storage.link import Entry
 
 @dataclass(frozen=True)
 class InitialMetadata:
-    """The metadata of something new, and where they are if they are stored already."""
+    """The first metadata of a table or view, and their location if they are stored already."""
 
     metadata: Metadata
     location: str | None = None
-    also: frozenset[str] = frozenset()  # other ids than its own whose place it may have
+    also: frozenset[str] = frozenset()  # other ids whose managed location it may use
 
 
 @dataclass(frozen=True)
 class Creation:
-    """What is made, by whom, under which name. `make` builds it for an id."""
+    """A table or view to create: its name, its caller, and `make`, which builds it for an id."""
 
     name: FullName
     kind: ObjectKind
     caller: Caller
     operation: str
     make: Callable[[str], InitialMetadata]
-    wanted_id: str | None = None  # what was staged, or tried out, has its id already
+    wanted_id: str | None = None  # a staged table has its id already
     is_required: bool = False  # whether a taken name fails a requirement
 
     def attach(self, context: IcebergContext, table_id: str, pointer: Pointer) -> AttachTable:
-        """How the catalog is asked for the name."""
+        """The catalog request that adds the name."""
         initial = self.make(table_id)
         metadata = initial.metadata
         placed = context.locations.table_location(
@@ -96,18 +96,18 @@ class Creation:
 def check_new_metadata(
     context: IcebergContext, metadata: Metadata, table_id: str, also: frozenset[str] = frozenset()
 ) -> None:
-    """`Invalid` if something new lies, or keeps its files, where it may not, or has odd columns."""
+    """`Invalid` if a new object has a forbidden location or path, or columns that cannot be shown."""
     location = str(metadata["location"])
     context.locations.table_location(location, table_id=table_id, also=also)
     context.locations.check_properties(properties_of(metadata))
     context.locations.check_metadata(metadata, location)
     paths_beside(context.locations, metadata)
-    # What the catalog could not show is refused before it is there.
+    # Columns that the catalog could not show are refused before anything is written.
     columns_of(current_schema(metadata))
 
 
 def build_once(make: Callable[[str], InitialMetadata]) -> Callable[[str], InitialMetadata]:
-    """The same newborn whenever it is asked for under the same id."""
+    """`make` with its results cached by id."""
     made: dict[str, InitialMetadata] = {}
 
     def once(table_id: str) -> InitialMetadata:
@@ -119,19 +119,21 @@ def build_once(make: Callable[[str], InitialMetadata]) -> Callable[[str], Initia
 
 
 def creation_error(creation: Creation, problem: ArcoError, taken: TableRow | None) -> IcebergError:
-    """Why something could not be made, in Iceberg's words."""
+    """Why the object could not be created, as an Iceberg error."""
     if taken is not None and isinstance(problem, AlreadyExists):
         return name_taken_error(creation, taken.kind)
     if isinstance(problem, NotFound):
         return no_such_namespace(creation.name.namespace)
-    if isinstance(problem, Conflict):  # the place belongs to another table
+    if isinstance(problem, Conflict):  # the location belongs to another table
         return already_exists(str(problem))
     return to_iceberg_error(problem)
 
 
 def location_taken_error() -> IcebergError:
-    """Another table lies where this one is to be."""
-    return already_exists("another table lies at this location or path, in it or around it")
+    """Another table has the requested location."""
+    return already_exists(
+        "another table has this location or path, or one inside or around it: choose another location"
+    )
 
 
 def name_taken_error(creation: Creation, by: ObjectKind) -> IcebergError:
@@ -149,7 +151,7 @@ _MOST_TRIES = 3
 
 
 class CreateWork:
-    """A birth as work that takes effect once."""
+    """A creation as work that takes effect once."""
 
     def __init__(self, context: IcebergContext, creation: Creation) -> None:
         self._context = context
@@ -167,12 +169,12 @@ class CreateWork:
     async def perform(self, claim: Claim, hold: Hold) -> Answer:
         context, creation = self._context, self._creation
         if creation.caller.key is None:
-            # What was staged may be there already by this very request: look, and write no second one.
+            # An earlier send of this request may have created it: check, and write no second one.
             is_new = not creation.is_required and await is_probably_free(context, creation.name)
             taken = None if is_new else await find_occupant(context, creation.name)
             if taken is not None:
                 return await _name_taken_answer(context, creation, taken)
-            # Under a key the catalog alone may refuse, since another holder may be landing it (P12).
+            # With a key only the catalog may refuse, since another holder may be creating it (P12).
             if await is_location_taken(
                 context, creation, [claim.ids["object"], claim.ids["spare"]]
             ):
@@ -188,21 +190,21 @@ class CreateWork:
                 taken = await find_occupant(context, creation.name)
                 was_dead = taken is None and isinstance(verdict.problem, AlreadyExists)
                 if was_dead and tries < _MOST_TRIES:
-                    continue  # the name was a dead one, and is released now
+                    continue  # the name was dead and is released now
                 if taken is not None and isinstance(verdict.problem, AlreadyExists):
                     return await _name_taken_answer(context, creation, taken)
                 return error_answer(creation_error(creation, verdict.problem, taken))
             return await self._alive(table_id, pointer)
 
     async def _alive(self, table_id: str, pointer: Pointer) -> Answer:
-        """Look at the chain again: a janitor may have taken it for one that nobody wants (P31)."""
+        """Read the chain again: garbage collection may have ended it as abandoned (P31)."""
         context = self._context
         table_head, first = await self._look(table_id)
         if table_head.tombstone is not None and _is_abandoned(table_head.pointer):
             context.after_commit.run_in_background(
                 table_id, release_name(context, table_id, table_head)
             )
-            raise Unavailable("the table was not made in time; retry", retry_after_ms=1_000)
+            raise Unavailable("the table was not created in time; retry", retry_after_ms=1_000)
         if first is not None:
             context.after_commit.schedule(table_id, first)
         return success_answer(
@@ -210,20 +212,22 @@ class CreateWork:
         )
 
     async def _look(self, table_id: str) -> tuple[PointerHead, Entry | None]:
-        """How a table stands that has its name by now, and its first number."""
+        """The head of a table that now has its name, and its first pointer."""
         context = self._context
         try:
             table_head = await context.heads.of(table_id)
             first = table_head.chain_head.entry
-            if first is None or first.number > 0:  # somebody has gone on from it already
+            if first is None or first.number > 0:  # another request has committed to it already
                 first = await context.pointers.chain(table_id).find(0)
-        except Unavailable as problem:  # which would say that nothing has happened
-            raise Unknown("the table has its name, and could not be looked at again") from problem
+        except Unavailable as problem:  # `Unavailable` would mean that nothing has happened
+            raise Unknown(
+                "the table has its name, but its pointers could not be read again"
+            ) from problem
         return table_head, first
 
 
 async def creation_terms(context: IcebergContext, wanted_id: str | None = None) -> Terms:
-    """The ids that something new may get, and a manifest that is there before it."""
+    """The ids that a new object may get, and the number of an earlier manifest."""
     runtime = context.runtime
     ids = {
         "object": wanted_id or str(new_object_id(runtime)),
@@ -256,7 +260,7 @@ async def is_location_taken(
 
 
 async def find_created(context: IcebergContext, claim: Claim) -> Answer | None:
-    """The answer of a claim under which something was made."""
+    """The answer of a claim under which an object was created."""
     done = await find_catalog_change(context, claim)
     if done is None:
         return None
@@ -299,15 +303,15 @@ async def is_repeated_create(context: IcebergContext, creation: Creation, taken:
 async def create_first_pointer(
     context: IcebergContext, creation: Creation, claim: Claim, hold: Hold
 ) -> tuple[str, Pointer]:
-    """The id under which it is born, and its first pointer: those of the claim, or the spare ones."""
+    """The id of the new object and its first pointer; the claim has a spare id."""
     for table_id in (claim.ids["object"], claim.ids["spare"]):
         try:
             return table_id, await write_first_pointer(context, creation, table_id, claim, hold)
         except Conflict:
             first = pointer_of(await context.pointers.chain(table_id).read(0))
             if first.request_id == claim.request_id:
-                return table_id, first  # an earlier attempt under the same claim
-    raise Unavailable("another attempt to make this table is under way", retry_after_ms=1_000)
+                return table_id, first  # written earlier under the same claim
+    raise Unavailable("another request is creating this table; retry", retry_after_ms=1_000)
 
 
 async def write_first_pointer(
@@ -319,7 +323,7 @@ async def write_first_pointer(
     *,
     transaction: str | None = None,
 ) -> Pointer:
-    """Create number 0 of a chain; `Conflict` if it is there."""
+    """Create pointer 0 of a chain; `Conflict` if it exists."""
     initial, chain = creation.make(table_id), context.pointers.chain(table_id)
     nothing = Head(None, context.runtime.clock.elapsed_ms())
     try:
@@ -338,13 +342,13 @@ async def write_first_pointer(
             operation=creation.operation,
             previous=None,
             transaction=transaction,
-            # Nothing can have happened yet to a table that is made here, so nothing is looked at.
+            # A new table has no earlier publications, so none are read.
             publication=None if task is None else task.publication(),
         )
-        # Not side by side: whoever takes over goes on with a pointer that is there, so its file must be.
+        # One after the other: a takeover continues from an existing pointer, so its file must exist.
         await write_metadata(context, table_id, made, hold)
         await chain.append(nothing, made.pointer)
-    except Unknown as unclear:  # without a name it does not exist
+    except Unknown as unclear:  # without a name the table does not exist
         raise Unavailable("the first version could not be stored; retry") from unclear
     return made.pointer
 
@@ -352,7 +356,7 @@ async def write_first_pointer(
 def _pointer_to_stored(
     creation: Creation, initial: InitialMetadata, claim: Claim, transaction: str | None
 ) -> Pointer:
-    """A pointer to metadata that are there already."""
+    """A pointer to a metadata file that exists already."""
     return Pointer(
         request_id=claim.request_id,
         operation=creation.operation,

@@ -41,7 +41,7 @@ from arco.ledger.idempotency import Hold, Terms
 
 
 class DropWork:
-    """A drop, or the end of a registration, as work that takes effect once."""
+    """A drop, or an unregister, as work that takes effect once."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class DropWork:
             table_head = await context.heads.settle(await context.heads.at(look.head))
             if table_head.location is None:
                 return error_answer(not_found_error(self._kind, self._name))
-            self._check_deadline()  # what was in doubt for long may be forgotten
+            self._check_deadline()  # an old unresolved id may be forgotten
             await hold.check()
             tombstone = self._tombstone(table_head, claim)
             try:
@@ -106,11 +106,11 @@ class DropWork:
             ended = PointerHead(head, tombstone, None)
             try:
                 await release_name(context, table_id, ended, self._caller.actor)
-            except ArcoError:  # it is dropped: whoever meets the name finishes this
+            except ArcoError:  # it is dropped; the next operation on the name releases it
                 context.after_commit.unfinished[table_id] = None
             if head.entry is not None:
                 context.after_commit.schedule(table_id, head.entry)
-            if self._purge and context.files.can_delete:  # elsewhere the janitor does it
+            if self._purge and context.files.can_delete:  # otherwise garbage collection does it
                 context.after_commit.run_in_background(
                     table_id, _purge(context, table_id, table_head.location)
                 )
@@ -124,10 +124,10 @@ class DropWork:
         )
 
     def _tombstone(self, table_head: PointerHead, claim: Claim) -> Pointer:
-        """The last number: it names the last metadata, for an undrop."""
+        """The last pointer; it names the last metadata file, for an undrop."""
         location, last = str(table_head.location), table_head.pointer
         if last is None or last.metadata_location != location:
-            # The head belongs to a transaction that was aborted, and says nothing about the table.
+            # The head belongs to an aborted transaction, so its facts are not the table's.
             uuid = None if last is None else last.table_uuid
             last = Pointer(
                 request_id="", operation="", actor="", metadata_location=location, table_uuid=uuid
@@ -151,7 +151,7 @@ class DropWork:
         now = self._context.runtime.clock.elapsed_ms()
         if now > self._caller.arrived_ms + COMMIT_DEADLINE_MS:
             raise Unavailable(
-                "too many others are changing this table; retry", retry_after_ms=1_000
+                "too many concurrent changes of this table; retry", retry_after_ms=1_000
             )
 
     async def _is_open(self, table_id: str, is_old: bool) -> bool:  # noqa: FBT001
@@ -163,11 +163,11 @@ async def _purge(context: IcebergContext, table_id: str, metadata_location: str)
 
 
 async def is_unresolved(context: IcebergContext, table_id: str, *, is_old: bool) -> bool:
-    """Whether the catalog has, or is about to get, a name for a table that may be gone (see `doubt`)."""
+    """Whether the catalog has, or is about to get, the name of a table that may be dropped."""
     try:
         found = await (await context.reader.head()).find(table_id, dropped=True)
     except NotFound:
-        return not is_old  # perhaps it gets its name just now
+        return not is_old  # its name may be added at this moment
     if not isinstance(found.row, TableRow) or found.row.dropped_at is not None:
         return False
     if not is_old:
@@ -209,7 +209,7 @@ class UndropWork:
                 IcebergError(
                     404,
                     "NoSuchTableException",
-                    "it cannot come back: it was purged, or never there",
+                    "cannot undrop: the table was purged, or never existed",
                 )
             )
         request = RestoreTable(table_id=self._table_id, born=table_head.number, name=self._name)
@@ -230,7 +230,7 @@ class UndropWork:
         )
 
     async def _revived(self, claim: Claim, hold: Hold) -> PointerHead | None:
-        """The chain with a version of our own at its end; None if it cannot have one any more."""
+        """The head with this request's pointer; None if the table cannot be restored."""
         context, chain = self._context, self._context.pointers.chain(self._table_id)
         while True:
             table_head = await context.heads.settle(await context.heads.of(self._table_id))
@@ -243,9 +243,9 @@ class UndropWork:
                 try:
                     await release_name(context, self._table_id, table_head)
                 except NotFound:
-                    return None  # it never had a name
+                    return None  # the table never had a name
             elif await self._is_named():
-                return table_head  # it was not dropped, and the catalog will say so
+                return table_head  # it was not dropped: the catalog refuses the request
             await hold.check()
             try:
                 await chain.append(table_head.chain_head, self._pointer(last, table_head, claim))
@@ -253,7 +253,7 @@ class UndropWork:
                 continue
 
     async def _is_taken(self) -> bool:
-        """Whether somebody has the name; a dead one is released by asking."""
+        """Whether the name is taken; the check releases a dead name."""
         snapshot = await self._context.reader.head()
         row = (await snapshot.find(self._table_id, dropped=True)).row
         catalog, *levels, name = await snapshot.levels(row)

@@ -22,7 +22,7 @@ FENCED = "AttemptFencedException"
 
 
 class IcebergError(Exception):
-    """A request that is answered with one of Iceberg's errors; clients go by status and type."""
+    """A request is answered with one of Iceberg's errors; clients switch on status and type."""
 
     def __init__(self, status: int, kind: str, message: str) -> None:
         super().__init__(message)
@@ -32,37 +32,37 @@ class IcebergError(Exception):
 
 
 class UnreadableMetadata(IcebergError):
-    """A metadata file that cannot be read now. It says nothing about a request, and is never kept."""
+    """A metadata file cannot be read now. It is not an outcome of the request and is never stored."""
 
 
 def dotted(namespace: Sequence[str], name: str | None = None) -> str:
-    """A name as Iceberg's messages have it."""
+    """A name as Iceberg's messages print it."""
     return ".".join((*namespace, name) if name is not None else namespace)
 
 
 def no_such_namespace(namespace: Sequence[str]) -> IcebergError:
-    """There is no such namespace."""
+    """The namespace does not exist."""
     return IcebergError(
         404, "NoSuchNamespaceException", f"Namespace does not exist: {dotted(namespace)}"
     )
 
 
 def no_such_table(namespace: Sequence[str], name: str) -> IcebergError:
-    """There is no such table."""
+    """The table does not exist."""
     return IcebergError(
         404, "NoSuchTableException", f"Table does not exist: {dotted(namespace, name)}"
     )
 
 
 def no_such_view(namespace: Sequence[str], name: str) -> IcebergError:
-    """There is no such view."""
+    """The view does not exist."""
     return IcebergError(
         404, "NoSuchViewException", f"View does not exist: {dotted(namespace, name)}"
     )
 
 
 def no_such_warehouse(name: str) -> IcebergError:
-    """There is no such catalog."""
+    """The catalog does not exist."""
     return IcebergError(404, "NoSuchWarehouseException", f"Warehouse does not exist: {name}")
 
 
@@ -72,22 +72,22 @@ def already_exists(message: str) -> IcebergError:
 
 
 def commit_failed(message: str) -> IcebergError:
-    """A requirement does not hold, or what was sent is stale: read again and retry."""
+    """A requirement does not hold, or the request is stale: read the table again and retry."""
     return IcebergError(409, "CommitFailedException", message)
 
 
 def attempt_fenced(message: str) -> IcebergError:
-    """Another attempt at the task has its partitions; with this status no client tries again."""
+    """Another attempt at the task may publish its partitions; clients do not retry this status."""
     return IcebergError(403, FENCED, message)
 
 
 def unreadable_to_core_error(error: UnreadableMetadata) -> ArcoError:
-    """That metadata cannot be read, as an error of ours: no verdict on what was asked of them."""
+    """Unreadable metadata as an error of core; it is not an outcome of the request."""
     return Corrupt(error.message) if error.status == 404 else Unavailable(error.message)
 
 
 def to_core_error(error: IcebergError) -> ArcoError:
-    """A refusal in Iceberg's words as an error of ours."""
+    """An Iceberg error as an error of core."""
     if error.status == 412:
         return PreconditionFailed(error.message)
     if error.status == 404:
@@ -100,7 +100,7 @@ def to_core_error(error: IcebergError) -> ArcoError:
 
 
 def to_iceberg_error(problem: ArcoError) -> IcebergError:
-    """A verdict of the catalog or of the metadata engine, as Iceberg words it."""
+    """An error of the catalog or of the metadata engine as an Iceberg error."""
     message = str(problem)
     if isinstance(problem, AttemptFenced):
         return attempt_fenced(message)

@@ -17,11 +17,11 @@ from arco.storage.roles import Role
 from arco.storage.store import Store
 
 _FOLDERS = ("metadata", "data")
-_SPOTS = 4_096  # whose places are remembered
+_SPOTS = 4_096  # locations whose resolution is cached
 
 
 class TableFiles:
-    """Files of tables, wherever they are.
+    """Files of tables, by location.
 
     `outside` holds the declared places by their spelling with a closing slash. Only with a `janitor` can
     files be deleted and listed.
@@ -41,11 +41,11 @@ class TableFiles:
         self._resolver = LocationResolver(root_url, outside)
         self._resolve_cached = lru_cache(_SPOTS)(self._resolver.find)
         if unspelled := self._outside.keys() - set(self._resolver.declared):
-            raise Invalid(f"not the one spelling of a place: {', '.join(sorted(unspelled))}")
+            raise Invalid(f"locations are not normalized: {', '.join(sorted(unspelled))}")
 
     @property
     def can_delete(self) -> bool:
-        """Whether this process may remove files."""
+        """Whether this process may delete files."""
         return self._janitor is not None
 
     def is_local(self, location: str) -> bool:
@@ -53,7 +53,7 @@ class TableFiles:
         return self._resolve(location).normalized.startswith(LOCAL)
 
     async def read(self, location: str) -> bytes:
-        """All bytes of a file, or `NotFound`."""
+        """The bytes of a file, or `NotFound`."""
         resolved = self._resolve(location)
         try:
             if resolved.declared is None:
@@ -63,7 +63,7 @@ class TableFiles:
             raise NotFound(f"there is no file {location}") from missing
 
     async def exists(self, location: str) -> bool:
-        """Whether there is such a file."""
+        """Whether the file exists."""
         resolved = self._resolve(location)
         if resolved.declared is not None:
             return await self._outside[resolved.declared].exists(resolved.key)
@@ -74,7 +74,7 @@ class TableFiles:
         return True
 
     async def create(self, location: str, body: bytes) -> None:
-        """Put if absent, durable on return; `Conflict` if another is there, `Unknown` if unclear."""
+        """Put if absent, durable on return; `Conflict` if a file exists, `Unknown` if unclear."""
         resolved = self._resolve(location)
         if resolved.declared is None:
             await self._store.create(resolved.key, body)
@@ -82,7 +82,7 @@ class TableFiles:
             await self._outside[resolved.declared].create(resolved.key, body)
 
     async def delete(self, location: str) -> None:
-        """Remove a file; removing what is not there is fine."""
+        """Delete a file; a missing file is fine."""
         resolved, janitor = self._resolve(location), self._cleaner()
         if resolved.declared is None:
             await janitor.delete(resolved.key)
@@ -102,7 +102,7 @@ class TableFiles:
             yield replace(meta, key=f"{folder}/{meta.key.removeprefix(below)}")
 
     async def make_folders(self, table_location: str) -> None:
-        """Make `metadata/` and `data/` where a table lies on the disk: some engines do not make them."""
+        """Create `metadata/` and `data/` of a table on a local disk: some engines need them."""
         resolved = self._resolve(table_location)
         if not resolved.normalized.startswith(LOCAL):
             return
@@ -113,7 +113,7 @@ class TableFiles:
 
     def _cleaner(self) -> Store:
         if self._janitor is None:
-            raise Denied("this process removes no table files: the janitor does")
+            raise Denied("this process may not delete table files: run garbage collection")
         return self._janitor
 
     def _resolve(self, location: str) -> ResolvedLocation:

@@ -31,17 +31,17 @@ _COLUMN = ("name", "data_type", "nullable", "comment", "default_value", "positio
 
 
 class FormatRouter:
-    """Who carries a request out, by what this process remembers of the catalog."""
+    """Routes requests by the snapshot that this process remembers."""
 
     def __init__(self, context: IcebergContext) -> None:
         self._context = context
 
     async def kind_of(self, request: NativeRequest) -> ObjectKind | None:
-        """What a request would change, if that is Iceberg's to change; else None.
+        """The kind of Iceberg object that a request changes; None if the catalog carries it out.
 
-        It goes by what this process remembers: no request to the store, unless that knows no such name.
-        If it was old, the catalog refuses to decide, and the caller retries. Names that are dead are
-        released on the way, so that the catalog decides as if they were not there (P31).
+        It uses the remembered snapshot: no request to the store, unless that has no such name.
+        If the snapshot is stale, the catalog refuses the request and the caller retries. Dead names are
+        released first, so that the catalog decides as if they did not exist (P31).
         """
         if isinstance(request, CreateTable):
             if request.format is TableFormat.ICEBERG:
@@ -97,14 +97,14 @@ class FormatRouter:
         return await _find_row(await reader.head(), name) if row is None else row
 
     async def _clear(self, name: TableName) -> None:
-        """Release a name that is about to be given away, if it is a dead one."""
+        """Release a name that another object is about to get, if it is dead."""
         known = self._context.reader.remembered()
         row = None if known is None else await _find_row(known, name)
         if row is not None and row.format is TableFormat.ICEBERG:
             await find_occupant(self._context, FullName(name.catalog, name.schema, name.table))
 
     async def _release_if_dead(self, row: TableRow) -> None:
-        """A table that was dropped is not described either."""
+        """Release the name of a dropped table, which cannot be described either."""
         context = self._context
         table_head = await context.heads.of(row.table_id)
         if table_head.is_live:
@@ -118,7 +118,7 @@ class FormatRouter:
 
 
 def _changes_iceberg(request: UpdateTable | DropTable | ColumnRequest) -> bool:
-    """Whether a request about an Iceberg table changes anything that is not the catalog's own."""
+    """Whether a request about an Iceberg table changes more than the catalog's own facts."""
     if isinstance(request, UpdateView):
         return True
     if isinstance(request, UpdateTable):
@@ -129,7 +129,7 @@ def _changes_iceberg(request: UpdateTable | DropTable | ColumnRequest) -> bool:
 
 
 def destination(request: UpdateTable) -> TableName:
-    """What a table is called after a request."""
+    """The name of a table after a request."""
     old = request.target
     return TableName(
         old.catalog if request.catalog is UNSET else request.catalog,

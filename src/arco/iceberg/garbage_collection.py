@@ -55,7 +55,7 @@ PENDING_DAYS = 2
 
 @dataclass
 class TableGcReport:
-    """What one collection did, or would do."""
+    """What one garbage collection deleted, or would delete."""
 
     metadata: int = 0
     purged: int = 0
@@ -66,12 +66,12 @@ class TableGcReport:
     failed: list[str] = field(default_factory=list)
 
     def total(self) -> int:
-        """All that went."""
+        """The number of deleted objects."""
         return self.metadata + self.purged + self.receipts + self.numbers
 
 
 class TableGarbageCollector:
-    """Collects what Iceberg tables leave behind."""
+    """Deletes what Iceberg tables no longer need."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class TableGarbageCollector:
         progress: Callable[[int], None] | None = None,
         tell: Callable[[str, Exception], None] | None = None,
     ) -> TableGcReport:
-        """One collection over everything; trouble with a table does not end it, and `tell` hears of it."""
+        """Collect all tables; a failure with one does not end it and is passed to `tell`."""
         done = TableGcReport(dry_run=dry_run)
 
         async def guarded(what: str, work: Awaitable[None]) -> None:
@@ -135,7 +135,7 @@ class TableGarbageCollector:
             done.numbers += (await collect(chain, retention_ms=self._retention_ms)).deleted
 
     async def _dropped(self, table_id: str, done: TableGcReport) -> None:
-        """Files of a table that was dropped for good go at once: nobody can bring it back."""
+        """Delete the files of a purged table at once: it cannot be undropped."""
         table_head = await self._context.heads.of(table_id)
         last = table_head.pointer
         if table_head.tombstone is None or last is None or not last.purge:
@@ -145,7 +145,7 @@ class TableGarbageCollector:
         )
 
     async def _receipts(self, done: TableGcReport) -> None:
-        """Receipts by the day that their folders are named after."""
+        """Delete old receipts, by the day in their keys."""
         today = utc(await store_now_ms(self._janitor))
         async for meta in self._janitor.list(RECEIPTS):
             day, _, rest = meta.key.removeprefix(RECEIPTS).partition("/")
@@ -175,11 +175,11 @@ async def obsolete_metadata_files(
     *,
     before_ms: int,
 ) -> AsyncIterator[Meta]:
-    """The metadata files of a live table that nobody will ask for again, made before a moment."""
+    """The metadata files of a live table, older than `before_ms`, that are not needed any more."""
     if table_head.location is None or table_head.undecided is not None:
         return
     if context.locations.owner(table_head.location) not in (None, table_id):
-        return  # numbers in names count for whose folder it is, and that table may come back
+        return  # file numbers are those of the folder's own table, which may be undropped
     metadata = (await context.load(table_head.location)).metadata
     kept = {table_head.location, *logged_files(metadata)}
     gives_up = properties_of(metadata).get(_DELETE) == "true"
@@ -205,7 +205,7 @@ async def _is_obsolete(
 ) -> bool:
     entry = await context.pointers.chain(table_id).find(number)
     if entry is None:
-        return False  # not there yet, or collected: then its file may have been in effect
+        return False  # not written yet, or collected: then its file may have been in effect
     pointer = pointer_of(entry)
     if pointer.metadata_location != location:
         return True
@@ -215,7 +215,7 @@ async def _is_obsolete(
 
 
 async def _belongs_to(context: IcebergContext, home: str, location: str) -> bool:
-    """Whether a metadata file is of the table that lies at `home`; no two tables lie at one place."""
+    """Whether a metadata file belongs to the table at `home`; a location has one table."""
     if location.startswith(f"{home}/"):
         return True
     try:
@@ -233,14 +233,14 @@ def _number(location: str) -> int | None:
 async def purge(
     context: IcebergContext, table_id: str, metadata_location: str, *, dry_run: bool = False
 ) -> int:
-    """Remove the files of a dropped table; how many were there to be removed."""
+    """Delete the files of a dropped table; returns how many there were."""
     try:
         metadata = (await context.load(metadata_location)).metadata
     except IcebergError:
-        return 0  # the metadata are gone, so all before them is, too
+        return 0  # metadata files are deleted last, so all others are gone
     home = str(metadata["location"])
     if await is_url_taken(context, home, [table_id]):
-        return 0  # registered again before they were gone
+        return 0  # the location was registered again
     if context.locations.owner(home) == table_id:
         files = _in_folder(context, home, metadata_location)
     else:
@@ -263,7 +263,7 @@ async def _in_folder(context: IcebergContext, home: str, last: str) -> AsyncIter
 
 
 async def _named(context: IcebergContext, metadata: Metadata, last: str) -> AsyncIterator[str]:
-    """Data files, then manifests, then lists of them, then metadata."""
+    """Data files, then manifests, then manifest lists, then metadata files."""
     seen: set[str] = set()
     for snapshot in objects_of(metadata, "snapshots"):
         manifests = await _manifests(context, snapshot)
@@ -287,19 +287,19 @@ async def _manifests(context: IcebergContext, snapshot: dict[str, Json]) -> list
     listed = snapshot.get("manifest-list")
     if isinstance(listed, str):
         return [str(each.get("manifest_path")) for each in await _records(context, listed)]
-    inline = snapshot.get("manifests")  # the first version of the format has them here
+    inline = snapshot.get("manifests")  # format version 1 has them here
     return [str(each) for each in inline] if isinstance(inline, list) else []
 
 
 async def _records(context: IcebergContext, location: str) -> list[dict[str, Any]]:
-    """The records of an Avro file; none if it is gone, or is none of ours to read."""
+    """The records of an Avro file; none if it is missing or may not be read."""
     try:
         raw = await context.files.read(location)
     except (NotFound, Denied):
         return []
     try:
         return [each for each in fastavro.reader(BytesIO(raw)) if isinstance(each, dict)]
-    except Exception as problem:  # whatever the reader stumbles over in bytes that anybody wrote
+    except Exception as problem:  # fastavro raises many types on bytes from elsewhere
         raise Invalid(f"{location} is not an Avro file that can be read") from problem
 
 

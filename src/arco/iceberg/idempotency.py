@@ -22,7 +22,7 @@ PROTOCOL = "iceberg"
 
 
 class OperationResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a success is remembered by."""
+    """The stored outcome of a success: what a replay needs to build the answer."""
 
     table_id: str | None = None
     metadata_location: str | None = None
@@ -30,14 +30,14 @@ class OperationResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class _Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """What a refusal is remembered by."""
+    """The stored outcome of a refusal."""
 
     type: str
     message: str
 
 
 class _Free:
-    """The right to go on of a request without a key: nobody can take it over."""
+    """The hold of a request without a key, which cannot be taken over."""
 
     takes_over = False
 
@@ -46,7 +46,7 @@ class _Free:
 
 
 class _Marked:
-    """A work whose claims say that they are ours, so that the reconciler knows whose they are."""
+    """A work whose claims name the protocol, so that the reconciler recognises them."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
@@ -68,7 +68,7 @@ class _Marked:
 async def run_once(
     context: IcebergContext, caller: Caller, work: Work, request: object
 ) -> OperationResult:
-    """Carry the work out; a refusal is raised, the first time and ever after."""
+    """Perform the work, once if the caller has a key; a refusal is raised, also on each replay."""
     if caller.key is None:
         terms = await work.terms()
         claim = Claim(
@@ -83,7 +83,7 @@ async def run_once(
         context.store.scope,
         principal=caller.actor,
         api=PROTOCOL,
-        # Not by operation: a key that comes back with another one is refused, not run a second time.
+        # Not by operation: a key that is used again for another one is refused, not run.
         operation="",
         key=caller.key,
     )
@@ -97,21 +97,21 @@ async def run_once(
 
 
 def success_answer(result: OperationResult, *, has_landed: bool = True) -> Answer:
-    """The answer of a success; one that changes nothing has no evidence but its outcome."""
+    """The answer of a success; if it changed nothing, its outcome is the only evidence."""
     return Answer(status=200, body=msgspec.Raw(json.encode(result)), has_landed=has_landed)
 
 
 def error_answer(problem: ArcoError | IcebergError) -> Answer:
-    """The answer of a refusal that will be the same tomorrow."""
+    """The answer of a refusal that is stored and replayed."""
     result = problem if isinstance(problem, IcebergError) else to_iceberg_error(problem)
     body = json.encode(_Refusal(type=result.kind, message=result.message))
-    # No outcome says 403, which is mostly about the caller (P12). This one rests on the chain alone.
+    # Outcomes are never 403, which is about the caller (P12). This one depends on the chain alone.
     status = 409 if result.kind == FENCED else result.status
     return Answer(status=status, body=msgspec.Raw(body))
 
 
 def read_result(answer: Answer) -> OperationResult:
-    """What an answer tells; a refusal is raised."""
+    """The result in an answer; a refusal is raised."""
     if answer.succeeded:
         return json.decode(bytes(answer.body), OperationResult)
     refusal = json.decode(bytes(answer.body), _Refusal)
@@ -121,5 +121,5 @@ def read_result(answer: Answer) -> OperationResult:
 
 
 def _fingerprint(operation: str, request: object) -> str:
-    """What tells one request from another: the operation and all that was sent, in whatever order."""
+    """A hash of the operation and the request body, independent of the order of members."""
     return sha256_hex(msgspec.json.encode([operation, request], order="sorted"))

@@ -15,20 +15,20 @@ from arco.core.hashing import sha256_hex
 from arco.iceberg.engine.metadata import Metadata, complete_metadata, encode_metadata, refs_only
 from arco.iceberg.engine.view_metadata import check_view
 
-_LEVEL = 1  # of compression: a faster answer is worth more than a smaller one
-_PARSED = 8  # parsed metadata takes about so many times the room of its bytes
+_LEVEL = 1  # of compression: a fast answer matters more than a small one
+_PARSED = 8  # parsed metadata takes about this many times the memory of its bytes
 _OVERHEAD_BYTES = 2_000
 
 
 class SnapshotsMode(StrEnum):
-    """How much of the history an answer holds."""
+    """Which snapshots an answer holds: the `snapshots` parameter of a load."""
 
     ALL = "all"
     REFS = "refs"
 
 
 class LoadedMetadata:
-    """One metadata file, and the answers that follow from it. It never changes."""
+    """One metadata file and the answers that are built from it. It never changes."""
 
     def __init__(
         self,
@@ -52,23 +52,23 @@ class LoadedMetadata:
 
     @property
     def raw(self) -> bytes:
-        """The metadata as they are stored, uncompressed."""
+        """The stored metadata, uncompressed."""
         return self._whole[len(self._head) : len(self._head) + self._raw_bytes]
 
     @property
     def metadata(self) -> Metadata:
-        """The metadata, parsed when they are first needed."""
+        """The metadata, parsed on first use."""
         if self._metadata is None:
             self._metadata = _parse(self.raw)
             self.kept_bytes += _PARSED * self._raw_bytes
         return self._metadata
 
     def etag(self, form: SnapshotsMode) -> str:
-        """What tells this answer from others: the file's name and the form (P33)."""
+        """The ETag of an answer: it identifies the file and the form (P33)."""
         return self._etags[form]
 
     def ready(self, form: SnapshotsMode, *, packed: bool) -> bytes | None:
-        """The answer to a load, compressed or not, if it was made already."""
+        """The answer to a load, compressed or not, if it was built already."""
         return (self._gzipped if packed else self._plain).get(form)
 
     def body(self, form: SnapshotsMode) -> bytes:
@@ -87,7 +87,7 @@ class LoadedMetadata:
         return known
 
     def _without_history(self) -> bytes:
-        """The answer without snapshots that no branch or tag names."""
+        """The answer with only the snapshots that a branch or tag names."""
         full_name = self.metadata
         short = refs_only(full_name)
         if short is full_name:
@@ -113,7 +113,7 @@ def _parse(raw: bytes) -> Metadata:
 
 
 class MetadataCache:
-    """Metadata files that were read or written lately, by location; the oldest are forgotten first."""
+    """Metadata files by location; the least recently used are dropped first."""
 
     def __init__(self, room_bytes: int) -> None:
         self._room_bytes = room_bytes
@@ -121,14 +121,14 @@ class MetadataCache:
         self._looked = 0
 
     def get(self, location: str) -> LoadedMetadata | None:
-        """The file, if it is there."""
+        """The file, if it is cached."""
         found = self._kept.get(location)
         if found is not None:
             self._kept.move_to_end(location)
         return found
 
     def put(self, loaded: LoadedMetadata) -> None:
-        """Keep a file; it may grow later, as more is made of it."""
+        """Cache a file; its size may grow later, as answers are built from it."""
         if loaded.location is None:
             return
         self._kept[loaded.location] = loaded
@@ -138,7 +138,7 @@ class MetadataCache:
             self._make_room()
 
     def forget(self, location: str) -> None:
-        """Drop a file that is known to be gone."""
+        """Remove a file that no longer exists."""
         self._kept.pop(location, None)
 
     def _make_room(self) -> None:

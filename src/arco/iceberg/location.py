@@ -32,26 +32,28 @@ _SCOPE = re.compile(r"tenant=[^/]+/workspace=[^/]+/\Z")
 
 @dataclass(frozen=True)
 class ResolvedLocation:
-    """Where a location is."""
+    """A location, resolved to the warehouse or to a declared location."""
 
-    declared: str | None  # the declared place that it is in; None for our own warehouse
-    key: str  # its path below that place, or below our workspace
-    normalized: str  # as equal places are spelled alike, with a closing slash
+    declared: str | None  # the declared location that contains it; None for the warehouse
+    key: str  # its path below the declared location or the workspace
+    normalized: str  # equal locations have equal texts, with a closing slash
 
 
 class LocationResolver:
-    """Our workspace at `root_url`, and the places that were declared."""
+    """Resolves locations in the workspace at `root_url` and in the declared locations."""
 
     def __init__(self, root_url: str, declared: Iterable[str]) -> None:
         if not root_url.endswith("/"):
             raise Invalid("the root of a workspace is a URL with a closing slash")
         self.root = root_url
-        self.store_root = _SCOPE.sub("", root_url)  # other workspaces are no more open to us
-        # The longest first: a place in another has its own rights.
+        self.store_root = _SCOPE.sub(
+            "", root_url
+        )  # other workspaces are as closed as the root itself
+        # The longest first: a nested location has its own rights.
         self.declared = tuple(sorted({canonical(each) for each in declared}, key=len, reverse=True))
 
     def find(self, location: str) -> ResolvedLocation:
-        """Where `location` is, or `Invalid` with what to do."""
+        """Resolve `location`; `Invalid`, with what to do, if it may not be used."""
         normalized = self._spell(location)
         if normalized.startswith(self.root):
             key = normalized.removeprefix(self.root)[:-1]
@@ -67,7 +69,7 @@ class LocationResolver:
 
     def _spell(self, location: str) -> str:
         if location.startswith(self.root):
-            # Our own root is spelled by ourselves, and may be of a kind that no engine reads.
+            # The root is written by Arco itself, and may have a scheme that no engine reads.
             check_text(location)
             refuse_tricks("/" + location.removeprefix(self.root))
             return location.rstrip("/") + "/"
@@ -96,7 +98,7 @@ _NO_IDS: frozenset[str] = frozenset()
 
 @dataclass(frozen=True)
 class TableLocation:
-    """A table's location: as engines see it, and as the catalog keeps it."""
+    """A table's location: as engines see it, and as the catalog stores it."""
 
     url: str
     stored: str
@@ -104,21 +106,21 @@ class TableLocation:
 
 
 class Locations:
-    """The rules of one workspace at `root_url`, with the places that were declared."""
+    """The location rules of the workspace at `root_url` with its declared locations."""
 
     def __init__(self, root_url: str, allowed: Sequence[str]) -> None:
         self._resolver = LocationResolver(root_url, allowed)
 
     def managed(self, table_id: str) -> str:
-        """The location of a table that did not ask for one."""
+        """The location of a table whose request names none."""
         return (self._resolver.root + managed_location(table_id)).rstrip("/")
 
     def table_location(
         self, location: str, *, table_id: str, also: frozenset[str] = _NO_IDS
     ) -> TableLocation:
-        """The place of table `table_id` if it may be at `location`, else `Invalid`.
+        """The location of table `table_id` if it may be at `location`, else `Invalid`.
 
-        In our warehouse that is the folder of its own id, or of an id in `also`: that of a staged create,
+        In the warehouse that is the folder of its id, or of an id in `also`: that of a staged create,
         or of a dropped table that is registered again.
         """
         resolved, url = self._resolver.find(location), location.rstrip("/")
@@ -132,19 +134,19 @@ class Locations:
         return TableLocation(url, managed_location(folder), managed=True)
 
     def stored(self, location: str) -> str:
-        """A location as the catalog keeps it."""
+        """A location as the catalog stores it."""
         resolved = self._resolver.find(location)
         return resolved.normalized if resolved.declared is not None else f"{resolved.key}/"
 
     def is_declared(self, location: str) -> bool:
-        """Whether a location is in a declared place, and so not in our warehouse."""
+        """Whether a location is in a declared location, and not in the warehouse."""
         try:
             return self._resolver.find(location).declared is not None
         except Invalid:
             return False
 
     def is_within(self, location: str, folder: str) -> bool:
-        """Whether a location is a folder or lies below it; one that may not be used is nowhere."""
+        """Whether a location is `folder` or below it; False for one that may not be used."""
         try:
             return self._resolver.find(location).normalized.startswith(
                 self._resolver.find(folder).normalized
@@ -153,7 +155,7 @@ class Locations:
             return False
 
     def owner(self, location: str) -> str | None:
-        """The id whose folder in our warehouse `location` is in; None outside of it."""
+        """The id of the warehouse folder that contains `location`; None outside the warehouse."""
         resolved = self._resolver.find(location)
         if resolved.declared is not None:
             return None
@@ -162,7 +164,7 @@ class Locations:
     def check_metadata_file(self, location: str, *, also: frozenset[str] = _NO_IDS) -> None:
         """`Invalid` if a metadata file at `location` must not be registered.
 
-        In our warehouse, only files in the folders of the ids in `also` may be.
+        In the warehouse, only files in the folders of the ids in `also` may be.
         """
         resolved = self._resolver.find(location)
         folder = resolved.key.removeprefix(WAREHOUSE).partition("/")[0]
@@ -170,18 +172,18 @@ class Locations:
             raise Invalid(f"{location} belongs to another table, which has a name already")
 
     def check_inside(self, location: str, table_location: str) -> None:
-        """`Invalid` unless `location` is in the table's own place or in a declared one."""
+        """`Invalid` unless `location` is in the table's location or in a declared one."""
         self._inside(location, table_location)
 
     @staticmethod
     def check_properties(keys: Iterable[str]) -> None:
-        """`Invalid` if one of these properties is not the caller's to set or to remove."""
+        """`Invalid` if a caller may not set or remove one of these properties."""
         for key in keys:
             if key.strip().casefold().startswith(_RESERVED):
                 raise Invalid(f"properties that begin with {_RESERVED} are reserved: {key}")
 
     def check_paths(self, properties: Mapping[str, Json], table_location: str) -> None:
-        """`Invalid` if properties send files where the table must not have any."""
+        """`Invalid` if properties send files to a forbidden location."""
         for key in PATHS:
             if key in properties:
                 resolved = self._inside(_text(properties[key], key), table_location)
@@ -191,7 +193,7 @@ class Locations:
             _suffix(properties[CODEC])
 
     def check_metadata(self, metadata: Mapping[str, Json], table_location: str) -> None:
-        """`Invalid` if metadata that somebody else wrote name places that they must not."""
+        """`Invalid` if metadata from a client or a file names forbidden locations."""
         self.check_paths(_map(metadata, "properties"), table_location)
         for list_name in ("statistics", "partition-statistics"):
             for each in _list(metadata, list_name):
@@ -207,9 +209,9 @@ class Locations:
         table_id: str = "",
         also: frozenset[str] = _NO_IDS,
     ) -> str:
-        """The table's location after `updates`, or `Invalid` if they name a place that they must not.
+        """The table's location after `updates`, or `Invalid` if they name a forbidden location.
 
-        A table that is there stays where it is, or, if it `may_move`, goes to a declared place.
+        An existing table keeps its location, or, if it `may_move`, moves to a declared one.
         """
         location = base_location or self.managed(table_id)
         for update in updates:
@@ -227,10 +229,10 @@ class Locations:
     def metadata_file(
         self, table_location: str, properties: Mapping[str, Json], number: int, uuid: str
     ) -> str:
-        """The location of a table's metadata file `number`, where its properties want it."""
+        """The location of a table's metadata file `number`, by the table's properties."""
         folder = f"{table_location.rstrip('/')}/metadata"
         if METADATA_PATH in properties:
-            # Checked when it was set; but what is declared may have changed since.
+            # Checked when it was set, but the declared locations may have changed since.
             self.check_paths({METADATA_PATH: properties[METADATA_PATH]}, table_location)
             folder = _text(properties[METADATA_PATH], METADATA_PATH).rstrip("/")
         return f"{folder}/{number:05d}-{uuid}{_suffix(properties.get(CODEC, 'none'))}"
@@ -246,7 +248,7 @@ class Locations:
     def _check_update(self, update: Mapping[str, Json], table_location: str) -> None:
         action = update.get("action")
         if action == "set-properties":
-            # Older clients say `updated` and `removed`.
+            # Older clients send `updated` and `removed`.
             for field in ("updates", "updated"):
                 values = _map(update, field)
                 self.check_properties(values)
@@ -264,7 +266,7 @@ class Locations:
         path, inline = _field(snapshot, "manifest-list"), _field(snapshot, "manifests")
         if path is not None:
             self._inside(_text(path, "manifest-list"), table_location)
-        if isinstance(inline, list):  # the first version of the format may do without a list
+        if isinstance(inline, list):  # format version 1 may have no manifest list
             for each in inline:
                 self._inside(_text(each, "each of manifests"), table_location)
 
@@ -281,7 +283,7 @@ class Locations:
         return resolved
 
     def _check_metadata_folder(self, resolved: ResolvedLocation, table_location: str) -> None:
-        """In our warehouse the API may write metadata into one folder of a table alone (law 4)."""
+        """In the warehouse the API may write metadata only into a table's metadata folder (law 4)."""
         own = self._resolver.find(table_location)
         if resolved.declared is None and not resolved.normalized.startswith(
             f"{own.normalized}metadata/"

@@ -57,21 +57,21 @@ from arco.ledger.idempotency import Hold, Terms
 from arco.storage.chain import Head
 from arco.storage.link import Entry
 
-_MOST_DEAD_NAMES = 3  # after so many attempts it is not the names that are taken, but a uuid
+_MOST_DEAD_NAMES = 3  # after this many tries it is a uuid that is taken, not a name
 
 
 @dataclass(frozen=True)
 class TableChange:
-    """All that a transaction asks of one table, in the order in which it was asked."""
+    """The changes of one table in a transaction, in request order."""
 
     name: FullName
     requests: tuple[CommitTableRequest, ...]
-    creation: Creation | None = None  # set if the table is to be made
+    creation: Creation | None = None  # set if the table is created
 
 
 @dataclass(frozen=True)
 class _PreparedTable:
-    """One table in one pass: what is written, and behind which head."""
+    """One table in one try: the prepared commit, and the head it follows."""
 
     table_id: str
     made: PreparedCommit
@@ -130,7 +130,7 @@ class MultiTableCommitWork:
             return await self._run(ids, claim, hold)
 
     async def _end_earlier(self, transaction: str) -> bool:
-        """Whether an earlier holder has committed; if not, it cannot any more after this."""
+        """Whether an earlier holder has committed; if not, its transaction is aborted."""
         number = 0
         while True:
             outcome = await self._transactions.outcome(_numbered(transaction, number))
@@ -154,12 +154,12 @@ class MultiTableCommitWork:
     def _check_deadline(self) -> None:
         now = self._context.runtime.clock.elapsed_ms()
         if now > self._caller.arrived_ms + COMMIT_DEADLINE_MS:
-            raise Unavailable("too many others are changing these tables; retry")
+            raise Unavailable("too many concurrent changes of these tables; retry")
 
     async def _try_once(
         self, ids: list[str], claim: Claim, hold: Hold, number: int
     ) -> Answer | None:
-        """One attempt; None if somebody was in the way and it has to be begun anew."""
+        """One try; None if another request was faster and it must be tried again."""
         context, transaction = self._context, _numbered(claim.ids["transaction"], number)
         decided = await self._prepare_or_answer(ids, claim, transaction)
         if isinstance(decided, Answer):
@@ -192,19 +192,19 @@ class MultiTableCommitWork:
     async def _prepare_or_answer(
         self, ids: list[str], claim: Claim, transaction: str
     ) -> Answer | tuple[list[_PreparedTable], list[Creation]]:
-        """What is to be written and made, or the answer if there is one already."""
+        """The prepared tables and creations, or the answer if it is known already."""
         try:
             tables = await self._prepare_tables(ids, claim, transaction)
             return tables, [await self._check_creation(each) for each in self._creations]
         except UnreadableMetadata:
-            raise  # the store is in trouble, and not the request
+            raise  # a problem of the store, not of the request
         except (IcebergError, Invalid, Conflict) as verdict:
             if await self._is_repeated(ids):
                 return success_answer(OperationResult(), has_landed=False)
             return error_answer(verdict)
 
     async def _is_repeated(self, ids: list[str]) -> bool:
-        """Whether every table holds what this very request has left there: its answer was lost."""
+        """Whether every table has the changes of this request already: its answer was lost."""
         for table_id, change in zip(ids, self._changes, strict=True):
             table_head = await self._context.heads.settle(await self._context.heads.of(table_id))
             if table_head.location is None:
@@ -223,7 +223,7 @@ class MultiTableCommitWork:
     async def _prepare_tables(
         self, ids: list[str], claim: Claim, transaction: str
     ) -> list[_PreparedTable]:
-        """What each table becomes, in the order of their ids; a refusal is raised."""
+        """The prepared commit of each table, in the order of their ids; a refusal is raised."""
         tables = []
         for table_id, change in sorted(zip(ids, self._changes, strict=True), key=lambda x: x[0]):
             heads = self._context.heads
@@ -267,16 +267,16 @@ class MultiTableCommitWork:
             updates=[update for request in change.requests for update in request.updates],
             transaction=transaction,
             base=base.metadata,
-            # What only has to stay as it is takes part, too, so that nobody changes it meanwhile.
+            # A table without updates takes part too, so that no other request changes it meanwhile.
             stored=table_head.location if metadata is base.metadata else None,
         )
         return _PreparedTable(table_id, made, table_head.chain_head, base)
 
     async def _check_creation(self, change: TableChange) -> Creation:
-        """A table to be made, if its name and its place are free."""
+        """The creation of a new table, if its name and its location are free."""
         creation = change.creation
         if creation is None:
-            raise Invalid(f"{change.name.name} is not to be made")
+            raise Invalid(f"{change.name.name} is not a table to create")
         taken = await find_occupant(self._context, change.name)
         if taken is not None:
             raise name_taken_error(creation, taken.kind)
@@ -289,7 +289,7 @@ class MultiTableCommitWork:
     async def _begin(
         self, transaction: str, claim: Claim, tables: list[_PreparedTable], hold: Hold
     ) -> None:
-        """The intent and all metadata files, side by side."""
+        """Write the intent and all metadata files concurrently."""
         context = self._context
         participants = tuple(
             Participant(
@@ -311,7 +311,7 @@ class MultiTableCommitWork:
         await write_metadata(self._context, table.table_id, table.made, hold)
 
     async def _append_pointers(self, tables: list[_PreparedTable]) -> list[tuple[str, Entry]]:
-        """The pointers, in the order of the tables' ids, so that two transactions never wait in a ring."""
+        """Append the pointers in the order of the tables' ids, so that transactions cannot deadlock."""
         entries = []
         for table in tables:
             chain = self._context.pointers.chain(table.table_id)
@@ -323,7 +323,7 @@ class MultiTableCommitWork:
     async def _create_tables(
         self, creations: list[Creation], claim: Claim, hold: Hold, transaction: str
     ) -> list[tuple[str, Entry]]:
-        """First pointers of tables that are made here, then all their names in one change."""
+        """Write the first pointers of new tables, then add all their names in one catalog change."""
         if not creations:
             return []
         context, born = self._context, []
@@ -335,12 +335,10 @@ class MultiTableCommitWork:
             return await is_unresolved(context, table_id, is_old=is_old)
 
         await context.unresolved_names.add([table_id for table_id, _ in born], is_open)
-        self._check_deadline()  # what was in doubt for long may be forgotten
+        self._check_deadline()  # an old unresolved id may be forgotten
         naming = Claim(
             request_sha256="",
-            request_id=new_ulid(
-                context.runtime
-            ),  # each pass names other tables than the one before
+            request_id=new_ulid(context.runtime),  # each try creates other ids than the one before
             ids={"object": born[0][0]},
             base=await manifest_number(context),
             life_ms=0,
@@ -353,7 +351,7 @@ class MultiTableCommitWork:
     async def _first_pointer(
         self, creation: Creation, claim: Claim, hold: Hold, transaction: str
     ) -> tuple[str, Pointer]:
-        """The first pointer under the id that was staged, or under another if that was used."""
+        """Write the first pointer under the staged id, or under a new one if that is used."""
         wanted = creation.wanted_id or str(new_object_id(self._context.runtime))
         for table_id in (wanted, str(new_object_id(self._context.runtime))):
             try:
@@ -366,14 +364,14 @@ class MultiTableCommitWork:
         raise Unavailable("no id is free for this table; retry")
 
     async def _abort(self, transaction: str) -> None:
-        """End it, so that nobody has to wait; whoever meets it later can do the same."""
+        """Abort it, so that no writer has to wait; a writer that meets it can do the same."""
         try:
             await self._transactions.decide(transaction, committed=False)
         except (Unavailable, Unknown):
             return
 
     async def _name_error(self, problem: ArcoError, number: int) -> Answer | None:
-        """Why the names could not be had; None if they were dead ones and are free now."""
+        """Why the names could not be added; None if they were dead and are free now."""
         for change in self._creations:
             if change.creation is None:
                 continue
@@ -406,7 +404,7 @@ class MultiTableCommitWork:
 
 
 async def was_committed(transactions: TransactionRecords, claim: Claim) -> bool:
-    """Whether anybody who has held this claim has committed."""
+    """Whether any holder of this claim has committed."""
     for transaction in (*_earlier(claim), claim.ids["transaction"]):
         number = 0
         while (outcome := await transactions.outcome(_numbered(transaction, number))) is False:
@@ -421,7 +419,7 @@ def _numbered(transaction: str, number: int) -> str:
 
 
 def _earlier(claim: Claim) -> tuple[str, ...]:
-    """The transactions of those who have held this claim before."""
+    """The transactions of earlier holders of this claim."""
     return tuple(each for each in claim.ids.get("earlier", "").split(",") if each)
 
 
@@ -436,7 +434,7 @@ class Transactions:
         self._records = records
 
     async def commit(self, catalog: str, request: CommitTransactionRequest, caller: Caller) -> None:
-        """Change all tables, or none; one alone is a plain commit."""
+        """Change all tables, or none; a single table is a plain commit."""
         changes = self._changes(catalog, request, caller)
         work: CommitWork | CreateWork | MultiTableCommitWork
         if len(changes) == 1 and len(changes[0].requests) == 1:
@@ -453,7 +451,7 @@ class Transactions:
     def _changes(
         self, catalog: str, request: CommitTransactionRequest, caller: Caller
     ) -> list[TableChange]:
-        """What is asked of each table; what is asked of one twice comes one after the other."""
+        """The changes by table; several changes of one table keep their order."""
         asked: dict[TableName, list[CommitTableRequest]] = {}
         names: dict[TableName, FullName] = {}
         for change in request.table_changes:

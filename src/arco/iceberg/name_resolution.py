@@ -28,7 +28,7 @@ SYSTEM = "client:arco"
 
 @dataclass(frozen=True)
 class FullName:
-    """The whole name of a table or view."""
+    """The full name of a table or view."""
 
     catalog: str
     namespace: tuple[str, ...]
@@ -61,7 +61,7 @@ class ResolvedObject:
 
 
 def check_namespace(namespace: Sequence[str]) -> tuple[str, ...]:
-    """The levels of a namespace; one that can have no name does not exist."""
+    """The levels of a namespace; an invalid name is a namespace that does not exist."""
     try:
         levels = tuple(check_name(level, "namespace") for level in namespace)
     except Invalid as problem:
@@ -72,7 +72,7 @@ def check_namespace(namespace: Sequence[str]) -> tuple[str, ...]:
 
 
 def not_found_error(kind: ObjectKind, name: FullName) -> IcebergError:
-    """There is no table, or view, of this name."""
+    """The table or view does not exist."""
     missing = no_such_view if kind is ObjectKind.VIEW else no_such_table
     return missing(name.namespace, name.name)
 
@@ -80,7 +80,7 @@ def not_found_error(kind: ObjectKind, name: FullName) -> IcebergError:
 async def resolve_name(
     context: IcebergContext, name: FullName, kind: ObjectKind, *, ahead: bool = False
 ) -> ResolvedObject:
-    """The table or view of this name, or a refusal."""
+    """The table or view of this name, or an Iceberg error."""
     found = await find_object(context, name, kind, ahead=ahead)
     if found is None:
         raise not_found_error(kind, name)
@@ -90,7 +90,7 @@ async def resolve_name(
 async def find_object(
     context: IcebergContext, name: FullName, kind: ObjectKind, *, ahead: bool = False
 ) -> ResolvedObject | None:
-    """The table or view of this name, if there is one; `ahead` begins to read its metadata early."""
+    """The table or view of this name, if it exists; `ahead` begins to read its metadata early."""
     glimpse = context.read_ahead if ahead else None
     row, table_head = await _find_row_and_head(context, name, glimpse)
     if row is None or not is_iceberg(row, kind):
@@ -107,9 +107,9 @@ async def find_object(
 
 
 async def find_occupant(context: IcebergContext, name: FullName) -> TableRow | None:
-    """Who has this name, of whatever kind and format; a dead one is released first.
+    """The row that has this name, of any kind and format; a dead name is released first.
 
-    `Unavailable` if it cannot be released now: then nobody can tell whether the name is free.
+    `Unavailable` if it cannot be released now: then it is unknown whether the name is free.
     """
     row, table_head = await _find_row_and_head(context, name)
     if row is None or row.format is not TableFormat.ICEBERG:
@@ -127,9 +127,9 @@ async def find_occupant(context: IcebergContext, name: FullName) -> TableRow | N
 
 
 async def is_probably_free(context: IcebergContext, name: FullName) -> bool:
-    """Whether nobody has this name in the snapshot that this process remembers: it may be taken by now.
+    """Whether the name is free in the remembered snapshot; it may have been taken since.
 
-    For those who go on to have the catalog decide; no request, in a warm process.
+    For callers that let the catalog decide afterwards; no request in a warm process.
     """
     known = context.reader.remembered()
     return known is not None and await context.rows.find(known, name.table) is None
@@ -140,7 +140,7 @@ async def release_name(
 ) -> None:
     """Release the name of a table whose chain has ended, or never had an effective version (P31).
 
-    Nothing is lost if it fails now: whoever meets the name next does the same.
+    Nothing is lost if it fails: the next operation that meets the name repeats it.
     """
     tombstone = table_head.tombstone
     if tombstone is None:
@@ -151,7 +151,7 @@ async def release_name(
 
 
 async def _append_tombstone(context: IcebergContext, table_id: str, table_head: PointerHead) -> int:
-    """A tombstone for a chain without an effective version, before its name is released."""
+    """End a chain that has no version in effect, before its name is released."""
     if table_head.pointer is None:
         raise Corrupt(f"table {table_id} has a name, and no version")
 
@@ -166,19 +166,19 @@ async def _append_tombstone(context: IcebergContext, table_id: str, table_head: 
         tombstone = (await context.heads.of(table_id)).tombstone
         if tombstone is None:
             raise Unavailable("this table is being changed; retry") from passed
-        return tombstone  # somebody else has buried it
+        return tombstone  # another process wrote it
     return head.number
 
 
 def is_iceberg(row: TableRow, kind: ObjectKind) -> bool:
-    """Whether a row is an Iceberg table, or view."""
+    """Whether a row is an Iceberg object of this kind."""
     return row.format is TableFormat.ICEBERG and row.kind is kind
 
 
 async def _find_row_and_head(
     context: IcebergContext, name: FullName, glimpse: Callable[[Entry], None] | None = None
 ) -> tuple[TableRow | None, PointerHead | None]:
-    """The row of a name in the newest snapshot, and where its table stands, if that was guessed."""
+    """The row of a name in the newest snapshot, and its head if the id was guessed right."""
     known = context.reader.remembered()
     guess = None if known is None else await context.rows.find(known, name.table)
     if guess is None or guess.format is not TableFormat.ICEBERG:

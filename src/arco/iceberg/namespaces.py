@@ -44,7 +44,7 @@ Mend = tuple[type[ArcoError], Callable[[], Awaitable[None]]]
 
 @dataclass(frozen=True)
 class PropertiesUpdated:
-    """What became of the properties that were to be set and removed."""
+    """The result of a property update."""
 
     updated: tuple[str, ...]
     removed: tuple[str, ...]
@@ -52,7 +52,7 @@ class PropertiesUpdated:
 
 
 class Namespaces:
-    """All that can be asked about namespaces."""
+    """Operations on namespaces."""
 
     def __init__(self, context: IcebergContext) -> None:
         self._context = context
@@ -72,7 +72,7 @@ class Namespaces:
     async def create(
         self, catalog: str, request: CreateNamespaceRequest, caller: Caller
     ) -> dict[str, str]:
-        """Make a namespace, and what is missing above it."""
+        """Create a namespace and its missing parents."""
         levels = request.namespace
         if not 0 < len(levels) <= MOST_LEVELS:
             raise Invalid(f"a namespace has 1 to {MOST_LEVELS} levels")
@@ -101,7 +101,7 @@ class Namespaces:
         return _properties(await _schema(snapshot, catalog, check_namespace(namespace)))
 
     async def drop(self, catalog: str, namespace: tuple[str, ...], caller: Caller) -> None:
-        """Drop a namespace that holds nothing."""
+        """Drop an empty namespace."""
         levels = check_namespace(namespace)
         ddl = DropSchema(target=SchemaName(catalog, levels))
 
@@ -148,7 +148,7 @@ class Namespaces:
                     continue
 
     async def release_dead(self, catalog: str, levels: tuple[str, ...]) -> None:
-        """Release names that only seem to be there, so that they keep no namespace alive (P31)."""
+        """Release dead names, so that they do not keep a namespace alive (P31)."""
         context = self._context
         unresolved = await context.unresolved_names.open()
         if not unresolved:
@@ -169,7 +169,7 @@ class Namespaces:
 class _SchemaWork:
     """A change of one namespace as work that takes effect once.
 
-    `mend` says which refusal can be mended, and how: then it is tried once more.
+    `mend` is an error and the repair after which the change is tried once more.
     """
 
     def __init__(
@@ -221,7 +221,7 @@ class _SchemaWork:
 
 
 class _PropertiesWork(_SchemaWork):
-    """A change of properties. What was there before it is fixed by the claim, since it is gone after it."""
+    """A change of properties. The claim fixes which were removed, since they are gone afterwards."""
 
     def __init__(
         self,
@@ -255,7 +255,7 @@ class _PropertiesWork(_SchemaWork):
 
 
 def check_reserved(keys: list[str]) -> None:
-    """`Invalid` if one of these properties is for Arco alone, however it is spelled."""
+    """`Invalid` if one of these properties is reserved for Arco, in any spelling."""
     for key in keys:
         if key.strip().casefold().startswith(RESERVED):
             raise Invalid(

@@ -47,7 +47,7 @@ class NativeCreation(Creation):
     columns: tuple[ColumnSpec, ...] = ()
 
     def attach(self, context: IcebergContext, table_id: str, pointer: Pointer) -> AttachTable:
-        """How the catalog is asked for the name."""
+        """The catalog request that adds the name."""
         plain = super().attach(context, table_id, pointer)
         return msgspec.structs.replace(
             plain,

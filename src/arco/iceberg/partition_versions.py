@@ -232,7 +232,7 @@ class IcebergVersions:
 def _avro(raw: bytes, location: str) -> list[Row]:
     try:
         return [each for each in fastavro.reader(BytesIO(raw)) if isinstance(each, dict)]
-    except Exception as problem:  # whatever the reader stumbles over in bytes that anybody wrote
+    except Exception as problem:  # fastavro raises many types on bytes from elsewhere
         raise Unavailable(f"{location} is not an Avro file that can be read") from problem
 
 
