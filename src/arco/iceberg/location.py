@@ -129,7 +129,7 @@ class Locations:
         folder = resolved.key.removeprefix(WAREHOUSE)
         if folder != table_id and folder not in also:
             raise Invalid(
-                f"{location} is not the place of this table: leave the location out, and it gets one"
+                f"{location} is not the location of this table: leave the location out, and it gets one"
             )
         return TableLocation(url, managed_location(folder), managed=True)
 

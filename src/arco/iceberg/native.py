@@ -69,20 +69,20 @@ _DESCRIBED = ("comment", "properties", "tags", "owner")
 
 
 class DefinedView(Done, frozen=True, kw_only=True):
-    """What a request about a view has come to, and the view's metadata by then."""
+    """The result of a request about a view, with the view's metadata."""
 
     metadata: Metadata
 
 
 class NativeTables:
-    """Iceberg tables and views, ruled by requests of the catalog's own API."""
+    """Carries out requests of the catalog's own API on Iceberg tables and views."""
 
     def __init__(self, context: IcebergContext) -> None:
         self._context = context
         self._router = FormatRouter(context)
 
     async def carry_out(self, request: NativeRequest, caller: Caller) -> Done | None:
-        """Carry a request out that has no key; None if it is the catalog's own to carry out."""
+        """Carry out a request without a key; None if the catalog itself carries it out."""
         kind = await self._router.kind_of(request)
         if kind is None:
             return None
@@ -91,7 +91,7 @@ class NativeTables:
             result = await run_once(self._context, caller, operation.work, None)
         except IcebergError as verdict:
             if verdict.status == 404 and await self._router.kind_of(request) is None:
-                return None  # what we remembered of the name was old
+                return None  # the remembered row of the name was stale
             raise to_core_error(verdict) from verdict
         return await finish_operation(operation, result)
 
@@ -116,7 +116,7 @@ class NativeTables:
             raise unreadable_to_core_error(problem) from problem
 
     async def is_dead(self, table_id: str) -> bool:
-        """Whether a table that is in doubt is not there, whatever the catalog says (P31)."""
+        """Whether a table with an unresolved name does not exist, whatever the catalog says (P31)."""
         context = self._context
         table_head = await context.heads.of(table_id)
         if table_head.is_live:
@@ -128,16 +128,16 @@ class NativeTables:
         return True
 
     async def release_dead(self, schema: SchemaName) -> None:
-        """Release names that only seem to be there, so that they keep no schema alive (P31)."""
+        """Release dead names, so that they do not keep a schema alive (P31)."""
         try:
             await Namespaces(self._context).release_dead(schema.catalog, schema.path)
         except (IcebergError, NotFound):
-            return  # there is no such schema: the catalog will say so
+            return  # the schema does not exist: the catalog answers that
 
     def _operation(
         self, request: NativeRequest, kind: ObjectKind, caller: Caller
     ) -> NativeOperation:
-        """How the room carries a request out on a table or a view."""
+        """The operation that carries a request out on a table or a view."""
         operation = self._plain_operation(request, kind, caller)
         return NativeOperation(
             IfMatchWork(self._context, operation.work, request.expected), operation.finish
@@ -167,7 +167,7 @@ class NativeTables:
             )
         if isinstance(request, AddColumns | UpdateColumn | DropColumn):
             return self._columns(request, kind, caller)
-        raise Invalid("this is no request about a table or a view")
+        raise Invalid("the request is not about a table or a view")
 
     def _update(self, request: UpdateTable, kind: ObjectKind, caller: Caller) -> NativeOperation:
         context, source, target = self._context, request.target, destination(request)
@@ -214,7 +214,7 @@ class NativeTables:
     async def _describe(
         self, request: UpdateTable, target: TableName, result: OperationResult, caller: Caller
     ) -> Done:
-        """The catalog's part of a request whose first part is done, unless that is done, too."""
+        """Change the catalog's part of a request, unless an earlier try did."""
         done = await self._shown(result)
         described = UpdateTable(target=target, **_description(request))
         row = table_row_of(done).row
@@ -241,7 +241,7 @@ class NativeTables:
         return await read_shown(self._context, _id(result))
 
     async def _view_result(self, result: OperationResult) -> Done:
-        """A view with what it shows, as far as it is still there."""
+        """A view with its metadata, if it still exists."""
         context, done = self._context, await self._shown(result)
         table_head = await context.heads.of(_id(result))
         if table_head.location is None:
@@ -258,9 +258,9 @@ class NativeTables:
 
 
 def plain_request(request: NativeRequest) -> Ddl:
-    """The request as the catalog itself is asked, where it concerns nothing of Iceberg's."""
+    """The catalog's form of a request that changes nothing of Iceberg's."""
     if isinstance(request, CreateView):
-        raise Invalid("a view is not the catalog's own to make")
+        raise Invalid("a view is created in Iceberg, not by the catalog alone")
     if isinstance(request, UpdateView):
         fields = {name: getattr(request, name) for name in UpdateTable.__struct_fields__}
         return UpdateTable(**fields)
@@ -270,7 +270,7 @@ def plain_request(request: NativeRequest) -> Ddl:
 
 
 def _check_amendment(request: Amendment) -> None:
-    """`Invalid` if the catalog would refuse its part: by then the first part would be done."""
+    """`Invalid` if the catalog would refuse its part, checked before Iceberg's part is done."""
     if isinstance(request.comment, str):
         check_comment(request.comment)
     if isinstance(request.properties, dict):
@@ -282,7 +282,7 @@ def _check_amendment(request: Amendment) -> None:
 
 
 def _specs(request: ColumnRequest) -> tuple[ColumnSpec, ...]:
-    """The columns that a request is about, as far as it says how they shall be."""
+    """The columns of a request as specs; unset members have valid placeholders."""
     if isinstance(request, AddColumns):
         return request.columns
     if isinstance(request, DropColumn):
@@ -303,5 +303,5 @@ def _name(name: TableName) -> FullName:
 
 def _id(result: OperationResult) -> str:
     if result.table_id is None:
-        raise Invalid("an errand has ended without its table")
+        raise Invalid("the operation has no table id in its result")
     return result.table_id

@@ -36,11 +36,11 @@ from arco.ledger.claim import Claim
 from arco.storage.chain import Head
 
 _LAST_ADDED = -1
-_OURS = ("pii_type", "sensitivity")  # what is the catalog's own of a column
+_OURS = ("pii_type", "sensitivity")  # members of a column that Iceberg does not have
 
 
 class _ShownCommit(CommitWork):
-    """A commit whose columns are shown by who waits for them, and not beside the answer."""
+    """A commit whose columns the caller updates in the catalog before the answer."""
 
     def _schedule_steps(
         self, table_id: str, head: Head, made: PreparedCommit, base: LoadedMetadata
@@ -80,7 +80,7 @@ class ColumnCommitWork(_ShownCommit):
 
 
 class ViewCommitWork(_ShownCommit):
-    """Another version of a view."""
+    """A new version of a view."""
 
     def __init__(
         self, context: IcebergContext, name: FullName, change: Redefinition, caller: Caller
@@ -125,7 +125,7 @@ class ViewCommitWork(_ShownCommit):
         return new
 
     def _schema(self, metadata: Metadata, schema: Object) -> Object:
-        """The schema with the columns that are wished for; one that stays keeps its id."""
+        """The schema with the requested columns; a column that stays keeps its id."""
         columns = self._requested.columns
         if columns is UNSET:
             return schema
@@ -154,7 +154,7 @@ class ViewCommitWork(_ShownCommit):
 
 
 def current_version(metadata: Metadata) -> Object:
-    """The version of a view that counts."""
+    """The current version of a view."""
     current = metadata.get("current-version-id")
     for version in shape.objects(metadata, "versions", "the view"):
         if version.get("version-id") == current:
@@ -166,7 +166,7 @@ Classifications = Mapping[str, Mapping[str, str | Sensitivity | None]]
 
 
 def classifications_of(change: ColumnRequest) -> Classifications:
-    """What is asked of columns, by name, that is the catalog's own and not Iceberg's."""
+    """The classifications in a column request, by column name."""
     if isinstance(change, AddColumns):
         return column_classifications(change.columns)
     if not isinstance(change, UpdateColumn):
@@ -178,7 +178,7 @@ def classifications_of(change: ColumnRequest) -> Classifications:
 
 
 def column_classifications(columns: Sequence[ColumnSpec]) -> Classifications:
-    """What is said of columns when they are made; what is not said stays as it is."""
+    """The classifications of new columns, by name, without those that are not given."""
     return {
         each.name: {name: getattr(each, name) for name in _OURS if getattr(each, name) is not None}
         for each in columns
@@ -192,10 +192,10 @@ async def show_columns(
     classifications: Classifications,
     actor: str,
 ) -> Done:
-    """Have the catalog show the columns as they are by now, with what it is to say of them itself.
+    """Update the columns in the catalog to the current schema, with the given classifications.
 
-    Such marks come with the columns, where those are new to the catalog, and else right after them. What is
-    shown already is left as it is, so that a repeated request is answered the same.
+    New columns get theirs in the same change, existing ones in a change right after. Columns that are
+    up to date are left alone, so that a repeated request gets the same answer.
     """
     done, table_head = await read_shown(context, table_id), await context.heads.of(table_id)
     table_head = await context.heads.settle(table_head)
@@ -211,7 +211,9 @@ async def show_columns(
         done = await change(context.committer, request, actor)
     rows = {row.name: row for row in done.columns}
     if not classifications.keys() <= rows.keys():
-        raise Unknown("the columns were changed, and have changed again since")
+        raise Unknown(
+            "the columns were changed, and another change has followed; read the table again"
+        )
     late = [name for name, result in classifications.items() if _differ(rows[name], result)]
     if not late:
         return done
@@ -223,7 +225,7 @@ async def show_columns(
 
 
 async def read_shown(context: IcebergContext, table_id: str) -> Done:
-    """A table or view as the newest snapshot has it, there or dropped."""
+    """A table or view in the newest snapshot, live or dropped."""
     snapshot = await context.reader.head()
     found = await snapshot.find(table_id, dropped=True)
     listed = await snapshot.columns(table_id)
@@ -237,10 +239,10 @@ async def read_shown(context: IcebergContext, table_id: str) -> Done:
 
 
 def table_row_of(done: Done) -> Found[TableRow]:
-    """The table or view that a change was about."""
+    """The row of the table or view that a change was about."""
     row = done.object.row
     if not isinstance(row, TableRow):
-        raise Corrupt("what has a chain of pointers is neither a table nor a view")
+        raise Corrupt("an object with a pointer chain is neither a table nor a view")
     return Found(row, done.object.commit)
 
 

@@ -41,7 +41,7 @@ _WITH_DEFAULTS = "3"  # the first version of the format in which columns have de
 
 @dataclass(frozen=True)
 class NativeCreation(Creation):
-    """A birth with what the catalog's own API says of it."""
+    """A creation with the description from the catalog's own API."""
 
     description: Description = field(default_factory=Description)
     columns: tuple[ColumnSpec, ...] = ()
@@ -60,7 +60,7 @@ class NativeCreation(Creation):
 
 
 def table_creation(context: IcebergContext, request: CreateTable, caller: Caller) -> Creation:
-    """The birth of a table; what is wrong with it is said before anything is done."""
+    """The creation of a table; a wrong request is refused before anything is written."""
     _check_description(request)
     check_columns(request.columns)
     properties = _comment(request)
@@ -91,7 +91,7 @@ def table_creation(context: IcebergContext, request: CreateTable, caller: Caller
 
 
 def view_creation(context: IcebergContext, request: CreateView, caller: Caller) -> Creation:
-    """The birth of a view."""
+    """The creation of a view."""
     _check_description(request)
     check_columns(request.columns)
     namespace = request.default_namespace
@@ -128,7 +128,7 @@ def view_creation(context: IcebergContext, request: CreateView, caller: Caller) 
 
 
 def representations(queries: Sequence[Query]) -> list[Json]:
-    """Queries as a view's metadata have them."""
+    """Queries in the form of view metadata."""
     if not all(query.sql.strip() for query in queries):
         raise Invalid("the query of a view is empty")
     return [{"type": "sql", "sql": query.sql, "dialect": query.dialect} for query in queries]
@@ -137,7 +137,7 @@ def representations(queries: Sequence[Query]) -> list[Json]:
 def with_classifications(
     columns: Sequence[AttachedColumn], specs: Sequence[ColumnSpec]
 ) -> tuple[AttachedColumn, ...]:
-    """Columns with what was said of them that is the catalog's own."""
+    """Columns with the classifications of `specs`."""
     description = {spec.name: spec for spec in specs}
     return tuple(
         each
@@ -152,13 +152,13 @@ def with_classifications(
 
 
 def check_columns(columns: Sequence[ColumnSpec]) -> None:
-    """`Invalid` if one of them could not be shown: what is committed to Iceberg is not taken back."""
+    """`Invalid` if the catalog cannot show a column; a commit to Iceberg could not be undone."""
     for column in columns:
         spec_values(column)
 
 
 def _check_description(request: Description) -> None:
-    """`Invalid` if the catalog would refuse what is said of an object."""
+    """`Invalid` if the catalog would refuse the description of an object."""
     if request.comment is not None:
         check_comment(request.comment)
     check_properties(request.properties)

@@ -33,24 +33,24 @@ from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import Hold, Terms, Work
 
 _STALE = "stale"  # in the ids of a claim: why the request came too late
-_WAY = "way"  # in the ids of a claim: the kind of what the room was asked to change
+_WAY = "way"  # in the ids of a claim: the kind of object, if the request changes Iceberg
 
 
 @dataclass(frozen=True)
 class NativeOperation:
-    """A work of the room, and how it ends."""
+    """The work that changes Iceberg, and the finish step in the catalog."""
 
     work: Work
     finish: Callable[[OperationResult], Awaitable[Done]]
 
 
 class IfMatchWork:
-    """A work that is refused if the object is not the version that an If-Match names.
+    """A work that is refused if the object does not have the version that If-Match names.
 
-    The version is compared once, with the newest snapshot before the claim, and the claim keeps what came
-    of it: whoever takes over must not meet the request's own effect and take it for a stranger's. So it
-    does not see what others change between that look and the commit, nor commits of engines that leave the
-    table's row as it is, such as those of data: the ETag is the version of that row.
+    The version is compared once, with the newest snapshot before the claim, and the claim stores the
+    result: a takeover must not take the request's own effect for another request's. So it does not
+    see changes between that read and the commit, nor commits of engines that leave the table's row
+    as it is, such as appends: the ETag is the version of that row.
     """
 
     def __init__(self, context: IcebergContext, work: Work, expected: int | str | None) -> None:
@@ -94,9 +94,9 @@ class IfMatchWork:
 
 
 class KeyedNativeWork:
-    """A request under a key, which is the catalog's to carry out or the room's.
+    """A request with a key, which the catalog or this package carries out.
 
-    Its claim says which: a retry goes the same way, though the name may be gone by then, or be another's.
+    Its claim fixes which: a retry takes the same way even if the name was dropped or reused since.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class KeyedNativeWork:
             return await self._plain.terms()
         terms = await self._of(kind).work.terms()
         if not terms.ids.get("table", "-") and await self._kind_of() is None:
-            return await self._plain.terms()  # what we remembered of the name was old
+            return await self._plain.terms()  # the remembered row of the name was stale
         return Terms({**terms.ids, _WAY: kind}, terms.base)
 
     def renew(self, claim: Claim) -> dict[str, str]:
@@ -154,10 +154,12 @@ class KeyedNativeWork:
 
 
 async def finish_operation(operation: NativeOperation, result: OperationResult) -> Done:
-    """The end of an errand. What fails by now is no refusal: the request has taken effect (law 9)."""
+    """Run the finish step. A failure here is not a refusal: the request has taken effect (law 9)."""
     try:
         return await operation.finish(result)
     except (Unknown, Corrupt):
         raise
     except (ArcoError, IcebergError) as problem:
-        raise Unknown("it has taken effect, but not all that follows from it") from problem
+        raise Unknown(
+            "the request has taken effect, but its last step failed; read the table, then retry"
+        ) from problem

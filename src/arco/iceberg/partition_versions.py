@@ -33,7 +33,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def value_format(transform: str) -> ValueFormat | None:
-    """How values of a transform are written; None if they do not say which values they stand for."""
+    """How values of a transform are printed; None if they do not identify column values."""
     return _WRITTEN.get(transform)
 
 
@@ -84,14 +84,14 @@ MOST_FILES = 200_000
 _REMEMBERED_FILES = 400_000
 _REMEMBERED_TABLES = 1_000
 _AT_ONCE = 8
-_DELETED = 2  # the status of an entry that says that a file is gone
+_DELETED = 2  # the status of a manifest entry for a deleted file
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class PartitionField:
-    """A field of a partition spec: the column it is made of, and how its values are written."""
+    """A field of a partition spec: its source column, and how its values are printed."""
 
     column: str
     text: ValueFormat
@@ -118,7 +118,7 @@ class AddedFile:
 
 
 class IcebergVersions:
-    """What Iceberg tables hold, by their ids."""
+    """The versions of Iceberg tables and their partitions, by table id."""
 
     def __init__(self, context: IcebergContext, *, most_files: int = MOST_FILES) -> None:
         self._context = context
@@ -128,10 +128,10 @@ class IcebergVersions:
         self._digests_by_table: OrderedDict[str, tuple[str, dict[str, str]]] = OrderedDict()
 
     async def versions(self, table_id: str) -> tuple[str | None, dict[str, str]]:
-        """The current snapshot, and a digest for each partition; none of a table that holds nothing.
+        """The current snapshot, and a digest for each partition; none for an empty table.
 
-        In a warm process one round trip; for a table that has changed one more for its list of manifests,
-        and one for every eight of them that are new.
+        One round trip in a warm process; for a changed table one more for its manifest list and one for
+        every eight new manifests.
         """
         location, metadata = await self._metadata(table_id)
         current = current_snapshot_id(metadata)
@@ -148,8 +148,8 @@ class IcebergVersions:
     async def files_without_attempt(self, table_id: str) -> list[AddedFile]:
         """The live files, data and deletes alike, whose snapshot is not known to publish an attempt (P35).
 
-        A snapshot that was expired is not known any more. None are told of a table that has too many files,
-        or whose partitions are not told by values of columns.
+        An expired snapshot is unknown. The list is empty for a table with too many files, or whose
+        partitions are not values of columns.
         """
         _, metadata = await self._metadata(table_id)
         current = current_snapshot_id(metadata)
@@ -158,7 +158,7 @@ class IcebergVersions:
         found: list[AddedFile] = []
         for each in manifests or ():
             spec = specs.get(_spec_id(each))
-            # Manifests are mostly of one snapshot, and mostly of an attempt.
+            # Most manifests belong to one snapshot, and that to an attempt.
             if spec is None or (_adder(each) in attempts and not _existing(each)):
                 continue
             records = await self._records(str(each["manifest_path"]))
@@ -168,7 +168,7 @@ class IcebergVersions:
         return found
 
     async def _metadata(self, table_id: str) -> tuple[str, Metadata]:
-        """The metadata of a table, and where they lie."""
+        """The location and the metadata of a table."""
         table_head = await self._context.heads.of(table_id)
         if table_head.location is None:
             raise NotFound(f"there is no table {table_id}")
@@ -178,7 +178,7 @@ class IcebergVersions:
             raise unreadable_to_core_error(problem) from problem
 
     async def _partitions(self, metadata: Metadata, snapshot_id: int) -> dict[str, str]:
-        """A digest for each partition; none where they cannot be told apart."""
+        """A digest for each partition; empty if partitions are not values of columns."""
         manifests, specs = await self._manifests(metadata, snapshot_id), _specs(metadata)
         if manifests is None or any(_spec_id(each) not in specs for each in manifests):
             return {}
@@ -186,12 +186,12 @@ class IcebergVersions:
         return await self._context.runtime.tasks.in_thread(lambda: _digests(live))
 
     async def _manifests(self, metadata: Metadata, snapshot_id: int) -> list[Row] | None:
-        """The manifests of a snapshot; None if there are too many files to look at."""
+        """The manifests of a snapshot; None if they have too many files."""
         snapshots = objects_of(metadata, "snapshots")
         listed = next(
             (s.get("manifest-list") for s in snapshots if s.get("snapshot-id") == snapshot_id), None
         )
-        if not isinstance(listed, str):  # the first version of the format may do without
+        if not isinstance(listed, str):  # format version 1 may have none
             return None
         manifests = await self._records(listed)
         counts = [_count(each) for each in manifests]
@@ -225,7 +225,9 @@ class IcebergVersions:
         try:
             raw = await self._context.files.read(location)
         except NotFound as problem:  # perhaps its snapshot has been expired meanwhile
-            raise Unavailable(f"{location} is gone; retry") from problem
+            raise Unavailable(
+                f"{location} was deleted, perhaps with an expired snapshot; retry"
+            ) from problem
         return await self._context.runtime.tasks.in_thread(lambda: _avro(raw, location))
 
 
@@ -272,7 +274,7 @@ def _digest(paths: Iterable[str]) -> str:
 
 
 def _specs(metadata: Metadata) -> dict[int, Sequence[PartitionField]]:
-    """The partition specs whose partitions can be told by the values of columns, by their ids."""
+    """The partition specs whose partitions are values of columns, by id."""
     names = {each.get("id"): str(each.get("name")) for each in _fields(current_schema(metadata))}
     specs: dict[int, Sequence[PartitionField]] = {}
     for spec in objects_of(metadata, "partition-specs"):
@@ -299,7 +301,7 @@ def _adder(manifest: Row) -> int:
 
 
 def _existing(manifest: Row) -> int:
-    """How many files of a manifest older snapshots have added, as far as it says so."""
+    """How many files of a manifest were added by older snapshots, if it has the count."""
     older = manifest.get("existing_data_files_count")
     count = manifest.get("existing_files_count", older)
     return 1 if count is None else int(count)
@@ -310,7 +312,7 @@ def _spec_id(manifest: Row) -> int:
 
 
 def _count(manifest: Row) -> int:
-    """How many files a manifest may hold; the first version of the format need not say."""
+    """How many files a manifest has; format version 1 may lack the count."""
     names = ("added_files_count", "existing_files_count")
     older = ("added_data_files_count", "existing_data_files_count")
     return sum(

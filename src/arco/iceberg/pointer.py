@@ -18,11 +18,11 @@ from arco.storage.link import Entry
 from arco.storage.store import Store
 
 POINTERS = "_catalog/iceberg_pointers"
-FENCE = "fence"  # the operation of a number that changes nothing
+FENCE = "fence"  # the operation of an entry that does not change the table
 
 
 class SnapshotFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The current snapshot in a few numbers, so that nobody has to read metadata to tell of a commit."""
+    """The current snapshot in a few numbers, so that reporting a commit needs no metadata."""
 
     snapshot_id: int
     operation: str | None = None
@@ -34,11 +34,11 @@ class SnapshotFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Pointer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The body of one number.
+    """The body of one chain entry.
 
-    `previous_location` is what was in effect before, None at birth: it is what counts while the
-    transaction is undecided or if it was aborted (P33). In a tombstone `metadata_location` is the last
-    that was in effect, for an undrop. A `fence` changes nothing but who may publish.
+    `previous_location` was in effect before, None at creation; it stays in effect while the
+    transaction is undecided or if it is aborted (P33). In a tombstone `metadata_location` is the last
+    one in effect, for an undrop. A `fence` only changes which attempt may publish.
     """
 
     request_id: str
@@ -52,19 +52,19 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     schema_id: int | None = None
     sequence_number: int = 0
     snapshot: SnapshotFacts | None = None
-    changed: tuple[str, ...] = ()  # the updates that were asked for, by name
+    changed: tuple[str, ...] = ()  # the actions of the requested updates
     transaction: str | None = None
     purge: bool = False
-    publication: Publication | None = None  # of an attempt at a task of a pipeline (P35)
+    publication: Publication | None = None  # by an attempt at a task of a pipeline (P35)
 
 
 def publication_of(entry: Entry) -> Publication | None:
-    """What a number publishes or fences, if it does."""
+    """The publication or fence of an entry, if it has one."""
     return pointer_of(entry).publication
 
 
 def pointer_of(entry: Entry) -> Pointer:
-    """What a number says."""
+    """The pointer in a chain entry."""
     return entry.body(Pointer)
 
 
@@ -77,17 +77,17 @@ class Pointers(Chains):
 
 @dataclass(frozen=True)
 class RequestSearch:
-    """The end of a chain, and the number up to it that carries the request, if there is one."""
+    """The head of a chain, and the entry of the request, if it is on the chain."""
 
     head: Head
     landed: Entry | None = None
 
 
 async def find_request(chain: Chain, number: int, request_id: str) -> RequestSearch:
-    """The head, and whether the request has landed above `number`, up to that very head.
+    """Read the head and search the entries above `number` for the request.
 
-    One round trip if nothing has happened since. What was there before the request was claimed cannot
-    be its own, so `number` itself need not be read again.
+    One round trip if there are none. Entries from before the claim cannot belong to the request, so
+    `number` itself is not read again.
     """
     head = await chain.head()
     if head.number <= number:
@@ -96,12 +96,12 @@ async def find_request(chain: Chain, number: int, request_id: str) -> RequestSea
         since = await chain.history(number + 1, head.number)
     except NotFound as collected:
         raise Unknown(
-            "what would show whether this request has landed was collected"
+            "the pointers that would show whether this request has landed were garbage collected"
         ) from collected
     return RequestSearch(head, next((each for each in since if _carries(each, request_id)), None))
 
 
 def _carries(entry: Entry, request_id: str) -> bool:
-    """A number that names a transaction has not landed by being there; its outcome says (P33)."""
+    """Whether an entry is the request's; in a transaction the outcome decides instead (P33)."""
     pointer = pointer_of(entry)
     return pointer.request_id == request_id and pointer.transaction is None

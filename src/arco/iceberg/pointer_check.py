@@ -23,13 +23,13 @@ from arco.iceberg.pointer_head import PointerHead, PointerHeads
 from arco.iceberg.transaction_record import TransactionRecords
 from arco.storage.store import Store
 
-MOST_PROBLEMS = 100  # that are named; all are counted
+MOST_PROBLEMS = 100  # that are listed; all are counted
 
-_AT_ONCE = 8  # metadata files may be large, and so many are in memory
+_AT_ONCE = 8  # metadata files may be large, and this many are in memory
 
-_ASTRAY = "neither in the warehouse of this store nor in a place that --allow-location names"
+_ASTRAY = "neither in the warehouse of this store nor in a location that --allow-location names"
 
-Progress = Callable[[int, int], None]  # so many done, of so many known of
+Progress = Callable[[int, int], None]  # done, total so far
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class PointerProblem:
 
 @dataclass
 class PointerReport:
-    """What was resolved, and what could not be."""
+    """How many pointers were checked, and which do not resolve."""
 
     tables: int = 0
     bytes: int = 0
@@ -69,7 +69,7 @@ class PointerCheck:
         self._heads = PointerHeads(pointers, transactions, store.runtime)
 
     async def run(self, progress: Progress | None = None) -> PointerReport:
-        """Look at every table; `Unavailable` is raised, and says nothing about them."""
+        """Check every table; `Unavailable` is raised if the store cannot be read."""
         report, snapshot = PointerReport(), await self._reader.head()
         some: list[TableRow] = []
         async for row in every_table(snapshot, TableFormat.ICEBERG):
@@ -100,7 +100,7 @@ class PointerCheck:
             progress(report.tables, report.tables)
 
     async def _check(self, row: TableRow, report: PointerReport) -> tuple[str, str] | None:
-        """The path that is wrong, and what is wrong with it; None for a table that resolves."""
+        """The path that does not resolve, and why; None if the table is fine."""
         first = self._pointers.chain(row.table_id).key(0)
         try:
             table_head = await self._heads.of(row.table_id)
@@ -114,7 +114,9 @@ class PointerCheck:
                     now = await self._heads.of(row.table_id)
                     if now.number == table_head.number:
                         return problem.path, problem.explanation
-                    table_head = now  # a commit came in between, and may have given that file up
+                    table_head = (
+                        now  # a commit came in between and may have made that file obsolete
+                    )
         except Corrupt as broken:
             return first, f"begins a chain that cannot be read: {broken}"
 
@@ -122,7 +124,7 @@ class PointerCheck:
         """The size of the metadata file in effect; `_Unresolved` if it is not what it should be."""
         location, pointer = table_head.location, table_head.pointer
         if location is None or pointer is None:
-            return 0  # dropped, or about to be made
+            return 0  # dropped, or being created
         raw, metadata = await self._read(location)
         uuid = metadata.get("table-uuid") or metadata.get("view-uuid")
         if pointer.table_uuid is not None and str(uuid).lower() != pointer.table_uuid.lower():
@@ -156,7 +158,7 @@ class PointerCheck:
 
 
 class _Unresolved(Exception):
-    """A path that is wrong, and what is wrong with it. It ends in a report."""
+    """A path that does not resolve, and why."""
 
     def __init__(self, path: str, explanation: str) -> None:
         super().__init__(path, explanation)

@@ -15,8 +15,8 @@ from arco.iceberg.transaction_record import TransactionRecords
 from arco.storage.chain import Head
 from arco.storage.link import Entry
 
-# How long a writer leaves an undecided transaction alone before it aborts it. Longer than any healthy one
-# takes; so long, at worst, a crash in the middle of one keeps other writers of its tables waiting.
+# How long a writer waits for an undecided transaction before it aborts it. Longer than a healthy one
+# takes; after a crash in the middle of one, other writers of its tables wait this long at worst.
 GRACE_MS = 3_000
 
 _POLL_MS = 50
@@ -25,16 +25,16 @@ _SEEN = 1_000
 
 @dataclass(frozen=True)
 class PointerHead:
-    """The end of a chain, resolved."""
+    """The head of a pointer chain, resolved to the metadata file in effect."""
 
     chain_head: Head
-    pointer: Pointer | None  # what the head says; None for an empty chain
-    location: str | None  # the metadata in effect; None if there is none, and so no table
-    undecided: str | None = None  # the transaction that the head waits for
+    pointer: Pointer | None  # the pointer in the head entry; None for an empty chain
+    location: str | None  # the metadata file in effect; None if there is no table
+    undecided: str | None = None  # the undecided transaction of the head
 
     @property
     def is_live(self) -> bool:
-        """Whether there is a table."""
+        """Whether the table exists."""
         return self.location is not None
 
     @property
@@ -43,13 +43,13 @@ class PointerHead:
 
     @property
     def tombstone(self) -> int | None:
-        """The number of the tombstone that the chain ends in."""
+        """The number of the tombstone, if the chain ends in one."""
         entry = self.chain_head.entry
         return entry.number if entry is not None and entry.link.tombstone else None
 
 
 class PointerHeads:
-    """Resolves the ends of chains."""
+    """Resolves the heads of pointer chains."""
 
     def __init__(
         self, pointers: Pointers, transactions: TransactionRecords, runtime: Runtime
@@ -62,14 +62,14 @@ class PointerHeads:
     async def of(
         self, table_id: str, *, glimpse: Callable[[Entry], None] | None = None
     ) -> PointerHead:
-        """Where a table stands now: one round trip when its head is remembered, else three.
+        """The head of a table now: one round trip if its head is remembered, else three.
 
-        `glimpse` is shown what may be the head one round trip earlier, to read ahead and no more.
+        `glimpse` gets the probable head one round trip earlier, for reading ahead only.
         """
         return await self.at(await self._pointers.chain(table_id).head(glimpse=glimpse))
 
     async def at(self, head: Head) -> PointerHead:
-        """Where a table stands if this is the end of its chain."""
+        """Resolve this chain head."""
         if head.entry is None:
             return PointerHead(head, None, None)
         pointer = pointer_of(head.entry)
@@ -84,7 +84,7 @@ class PointerHeads:
         return PointerHead(head, pointer, location)
 
     async def settle(self, table_head: PointerHead) -> PointerHead:
-        """The same once nothing is undecided: after a grace the transaction is aborted (P33)."""
+        """Wait until the head's transaction is decided; abort it after a grace period (P33)."""
         transaction = table_head.undecided
         if transaction is None:
             return table_head
@@ -95,7 +95,7 @@ class PointerHeads:
             await self._runtime.clock.sleep(_POLL_MS)
         settled = await self.at(table_head.chain_head)
         if settled.undecided is not None:
-            raise Corrupt(f"transaction {transaction} has lost its outcome")
+            raise Corrupt(f"transaction {transaction} has no outcome, although one was read")
         return settled
 
     def _waited_ms(self, transaction: str) -> float:

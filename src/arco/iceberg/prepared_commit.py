@@ -45,7 +45,7 @@ _DELETE = "write.metadata.delete-after-commit.enabled"
 
 @dataclass(frozen=True)
 class PreparedCommit:
-    """What is going to be written."""
+    """New metadata with its file and its pointer, before they are written."""
 
     number: int
     location: str
@@ -53,16 +53,14 @@ class PreparedCommit:
     raw: bytes
     pointer: Pointer
     at: datetime
-    is_stored: bool = False  # the file is there already, and is only pointed at
-    shape: TableShape | None = (
-        None  # what the catalog should show, if it is not what the base shows
-    )
-    paths: PathChanges = NO_PATHS  # to be reserved before the pointer is made
+    is_stored: bool = False  # the metadata file exists already
+    shape: TableShape | None = None  # for the catalog, if it differs from that of the base
+    paths: PathChanges = NO_PATHS  # to be reserved before the pointer is created
 
     def obsolete_files(self, base: Metadata) -> Sequence[str]:
-        """Older metadata files that the table asks to have removed, as far as they lie in its place.
+        """Older metadata files that the table's properties ask to delete, inside its location.
 
-        Whoever registers metadata writes their log, and may name files of others in it.
+        Registered metadata may name files of other tables in its log.
         """
         if properties_of(self.metadata).get(_DELETE) != "true":
             return ()
@@ -86,9 +84,9 @@ def prepare_commit(
     base: Metadata | None = None,
     publication: Publication | None = None,
 ) -> PreparedCommit:
-    """An attempt to have these metadata at this number; `stored` is where they are already.
+    """Prepare metadata for pointer `number`; `stored` is its location if the file exists.
 
-    `Invalid` if the catalog could not show the columns that they have instead of those of the base.
+    `Invalid` if the columns differ from the base and the catalog cannot show them.
     """
     location = stored or context.locations.metadata_file(
         str(metadata["location"]),
@@ -143,7 +141,7 @@ def _changed_shape(
 async def reserve_locations(
     context: IcebergContext, table_id: str, made: PreparedCommit, base: LoadedMetadata
 ) -> None:
-    """Before a table moves or writes elsewhere, the catalog keeps the new places free for it."""
+    """Reserve the new location and paths in the catalog before the table uses them."""
     place, actor = str(made.metadata["location"]), made.pointer.actor
     if place != base.metadata["location"]:
         await reserve_place(context, table_id, context.locations.stored(place), actor)
@@ -153,7 +151,7 @@ async def reserve_locations(
 async def write_metadata(
     context: IcebergContext, table_id: str, made: PreparedCommit, hold: Hold
 ) -> LoadedMetadata:
-    """Store the metadata and note the attempt, while it is made sure that it is still ours (P11)."""
+    """Write the metadata file and the pending receipt, and check the hold meanwhile (P11)."""
     if made.is_stored:
         await hold.check()
         return await context.load(made.location)
@@ -165,15 +163,15 @@ async def write_metadata(
             write_pending_receipt(context.store, made.at, table_id, made.number, made.pointer),
             hold.check(),
         )
-    except Unknown as unclear:  # no pointer names the file, so nothing has happened
+    except Unknown as unclear:  # no pointer names the file yet, so nothing has happened
         raise Unavailable("the metadata could not be stored; retry") from unclear
     except Denied as refused:
-        raise Unavailable("the store refuses to take the metadata file") from refused
+        raise Unavailable("the store denied writing the metadata file") from refused
     return context.keep(made.location, made.raw, made.metadata)
 
 
 def pointer_facts(metadata: Metadata) -> dict[str, Any]:
-    """What a pointer says about the metadata it names."""
+    """The members of a pointer that describe its metadata."""
     uuid = metadata.get("table-uuid") or metadata.get("view-uuid")
     return {
         "table_uuid": None if uuid is None else str(uuid),
@@ -211,6 +209,6 @@ def _integer(value: Json) -> int | None:
 
 
 def _counted(value: Json) -> int | None:
-    """A number of a snapshot's summary, which is text; what is not a number is not told."""
+    """A count in a snapshot's summary, which is text; None if it is not a number."""
     text = str(value)
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None

@@ -24,13 +24,13 @@ from arco.iceberg.pointer import FENCE, Pointer
 from arco.iceberg.pointer_head import PointerHead
 from arco.iceberg.prepared_commit import pointer_facts
 
-_SOURCE = "source-snapshot-id"  # in the summary of a cherry-pick: the snapshot that was staged
+_SOURCE = "source-snapshot-id"  # in the summary of a cherry-pick: the staged snapshot
 
 Snapshot = dict[str, Json]
 
 
 def published_attempt(base: Metadata | None, made: Metadata) -> Attempt | None:
-    """The attempt whose snapshot comes onto `main`, if any does; `Invalid` if it cannot be read."""
+    """The attempt whose snapshot comes onto `main`, if any; `Invalid` if it cannot be read."""
     old, new = None if base is None else current_snapshot_id(base), current_snapshot_id(made)
     if new is None or new == old:
         return None
@@ -56,8 +56,8 @@ def attempt_snapshots(metadata: Metadata) -> set[int]:
 def refuse_attempt(base: Metadata | None, made: Metadata) -> None:
     """`Invalid` if a change of several tables would publish an attempt.
 
-    A pointer of a transaction may still be aborted, and what has been published already on one table would
-    have to be left out on all others. So attempts are published by commits of one table alone.
+    A transaction may still be aborted, and an attempt that was published on one table before would have
+    to be left out on all others. So only commits to one table publish attempts.
     """
     if published_attempt(base, made) is not None:
         raise Invalid("an attempt is published by a commit of one table, not by a transaction")
@@ -66,7 +66,7 @@ def refuse_attempt(base: Metadata | None, made: Metadata) -> None:
 def _arriving(
     base: Metadata | None, made: Metadata, old: int | None, new: int
 ) -> Iterator[Snapshot]:
-    """The snapshots that were never on `main` and are from now on, the newest first."""
+    """The snapshots that this commit brings onto `main`, the newest first."""
     newest = _find(made, new)
     if newest is None:
         return
@@ -82,13 +82,13 @@ def _arriving(
 
 
 def _been(base: Metadata | None) -> set[Json]:
-    """The snapshots that `main` is known to have been at."""
+    """The snapshots in the log of `main`."""
     log = [] if base is None else objects_of(base, "snapshot-log")
     return {each.get("snapshot-id") for each in log}
 
 
 def _line(by_id: dict[Json, Snapshot], snapshot_id: Json) -> Iterator[Snapshot]:
-    """A snapshot and those before it; metadata that others wrote may even run in a circle."""
+    """A snapshot and its ancestors; metadata from elsewhere may contain a cycle."""
     seen = set()
     while snapshot_id in by_id and snapshot_id not in seen:
         seen.add(snapshot_id)
@@ -113,7 +113,7 @@ def _read(attempt_texts: str) -> Attempt:
 
 
 def _find(metadata: Metadata, snapshot_id: int) -> Snapshot | None:
-    """A snapshot by its id, looked for from the end: there the new ones are."""
+    """A snapshot by its id, searched from the end, where new ones are."""
     for each in reversed(objects_of(metadata, "snapshots")):
         if each.get("snapshot-id") == snapshot_id:
             return each
@@ -135,14 +135,14 @@ class IcebergFences:
         self._context = context
 
     async def number(self, table_id: str) -> int | None:
-        """The last number of a table's chain; None if there is no table any more."""
+        """The number of a table's head; None if the table does not exist."""
         table_head = await self._context.heads.of(table_id)
         return table_head.number if table_head.is_live else None
 
     async def fence(self, table_id: str, attempt: Attempt, since: int) -> Numbered | int:
-        """What an attempt at the same task has published above `since`, or else the number of a fence.
+        """The publication of the same task above `since`, or else the number of a new fence.
 
-        Round trips: the head, the numbers above `since` that this process has not read yet, the fence.
+        Round trips: the head, the unread entries above `since`, the fence.
         """
         context, chain = self._context, self._context.pointers.chain(table_id)
         request_id = new_ulid(context.runtime)
@@ -159,7 +159,7 @@ class IcebergFences:
                 try:
                     head = await chain.append(table_head.chain_head, body)
                 except Conflict:
-                    continue  # a commit was faster, and may even have been the task's own
+                    continue  # a commit was faster, perhaps of the same task
                 if head.entry is not None:
                     context.published.learn(chain, head.entry)
                 return head.number
@@ -167,7 +167,7 @@ class IcebergFences:
     async def _body(
         self, table_head: PointerHead, location: str, attempt: Attempt, request_id: str
     ) -> Pointer:
-        """The metadata in effect once more, with what the last number says of them if it names them."""
+        """A pointer to the metadata in effect, with the facts of the last pointer if it names that."""
         fence = Pointer(
             request_id=request_id,
             operation=FENCE,
@@ -178,7 +178,9 @@ class IcebergFences:
             publication=attempt.publication(is_fence=True),
         )
         last = table_head.pointer
-        if last is None or last.metadata_location != location:  # a transaction that was aborted
+        if (
+            last is None or last.metadata_location != location
+        ):  # the head belongs to an aborted transaction
             try:
                 loaded = await self._context.load(location)
             except UnreadableMetadata as problem:

@@ -35,16 +35,16 @@ from arco.storage.link import Entry
 EVERY_MS = 15 * 60_000
 _FULL_EVERY_MS = 24 * 3_600_000
 _FIRST_MS = 30_000
-_LOOKED_BACK = 1_000  # numbers of one chain, at most
+_LOOKED_BACK = 1_000  # entries of one chain, at most
 _AT_ONCE = 16
-_REST = 4  # times as long as it has worked
-_RECENT_MS = 24 * 3_600_000  # below an older number that was told of, all were told of
-_RECEIPTS_KEPT_MS = 60 * 24 * 3_600_000  # for longer than that no receipt may be there any more
+_REST = 4  # times the time that a batch took
+_RECENT_MS = 24 * 3_600_000  # if an older entry was reported, all below it were
+_RECEIPTS_KEPT_MS = 60 * 24 * 3_600_000  # older receipts may have been deleted
 
 
 @dataclass
 class ReconcilerRound:
-    """What one round has done."""
+    """The counts of one round."""
 
     tables: int = 0
     reported: int = 0
@@ -55,16 +55,16 @@ class ReconcilerRound:
 
 
 class ReconcilerObserver(Protocol):
-    """Learns what rounds have done, for metrics and the log."""
+    """Receives the results of rounds, for metrics and the log."""
 
     def reconciled(self, done: ReconcilerRound, *, full: bool) -> None:
         """A round has ended."""
 
     def round_failed(self, problem: Exception, *, full: bool) -> None:
-        """A round was given up; the next one begins as usual."""
+        """A round failed; the next one begins as usual."""
 
     def table_failed(self, table_id: str, problem: Exception) -> None:
-        """One table was left to the next round."""
+        """One table failed and is left to the next round."""
 
 
 class Reconciler:
@@ -85,7 +85,7 @@ class Reconciler:
         self._observer = observer
 
     async def run(self) -> None:
-        """Reconcile until it is closed; nothing that goes wrong ends it."""
+        """Run rounds until it is closed; a failed round does not end it."""
         await self._rest(_FIRST_MS)
         while not self._ended.is_set():
             await self.try_round()
@@ -97,7 +97,7 @@ class Reconciler:
         observer = self._observer
         try:
             self.last = await self.round(full=is_full)
-        except Exception as problem:  # the store may be in order again by the next round
+        except Exception as problem:  # the store may be available again by the next round
             if observer is not None:
                 observer.round_failed(problem, full=is_full)
             elif not isinstance(problem, (ArcoError, IcebergError)):
@@ -109,7 +109,7 @@ class Reconciler:
             observer.reconciled(self.last, full=is_full)
 
     def close(self) -> None:
-        """Begin no other round."""
+        """Stop after the current round."""
         self._ended.set()
 
     async def round(self, *, full: bool) -> ReconcilerRound:
@@ -128,7 +128,7 @@ class Reconciler:
         for start in range(0, len(ids), _AT_ONCE):
             some, began_ms = ids[start : start + _AT_ONCE], self._clock.elapsed_ms()
             await self._context.runtime.tasks.gather(*(self._table(each, done) for each in some))
-            if full:  # whoever asks for something comes first
+            if full:  # requests of clients come first
                 await self._clock.sleep(_REST * (self._clock.elapsed_ms() - began_ms))
         if full:
             done.finalised = await finalise_claims(self._context, self._transactions)
@@ -146,7 +146,7 @@ class Reconciler:
         try:
             await (await context.reader.head()).find(table_id)
         except NotFound:
-            return  # its name is gone already
+            return  # its name is released already
         table_head = await context.heads.settle(await context.heads.of(table_id))
         if not table_head.is_live and table_head.pointer is not None:
             await release_name(context, table_id, table_head)
@@ -154,7 +154,7 @@ class Reconciler:
             await self._report(table_id, await context.heads.of(table_id), done)
 
     async def _table(self, table_id: str, done: ReconcilerRound) -> None:
-        """Whatever is left to do for one table; trouble with it is left to the next round."""
+        """Finish what is left to do for one table; a failure is left to the next round."""
         done.tables += 1
         try:
             await self._release_if_dead(table_id, done)
@@ -171,7 +171,7 @@ class Reconciler:
             self._observer.table_failed(table_id, problem)
 
     async def _report(self, table_id: str, table_head: PointerHead, done: ReconcilerRound) -> None:
-        """Tell of every number that has no receipt, down to those that were surely told of."""
+        """Report every entry without a receipt, down to those that are known to be reported."""
         chain, head = self._context.pointers.chain(table_id), table_head.number
         known = self._reported_up_to.get(table_id, -1)
         lowest = max(known + 1, await chain.floor(), head - _LOOKED_BACK, 0)
@@ -191,7 +191,7 @@ class Reconciler:
             self._reported_up_to[table_id] = head
 
     async def _is_reportable(self, entry: Entry) -> bool:
-        """Whether it is told of: aborted transactions never were in effect, and fences change nothing."""
+        """Whether an entry is reported: not if its transaction was aborted or it is a fence."""
         pointer = pointer_of(entry)
         transaction = pointer.transaction
         if pointer.operation == FENCE:
@@ -202,7 +202,7 @@ class Reconciler:
         return self._clock.now_ms() - entry.created_ms
 
     async def _project(self, table_id: str, table_head: PointerHead, done: ReconcilerRound) -> None:
-        """Show the columns that the table has, if the catalog has read older ones."""
+        """Update the columns in the catalog if it has older ones."""
         if table_head.location is None or table_head.undecided is not None:
             return
         context = self._context
@@ -210,7 +210,7 @@ class Reconciler:
         try:
             row = (await snapshot.find(table_id)).row
         except NotFound:
-            return  # it was dropped, and has nothing to show
+            return  # the table was dropped
         projected = getattr(row, "projected", None)
         if projected is not None and projected >= table_head.number:
             return
@@ -240,7 +240,11 @@ _MOST = 10_000
 
 
 async def finalise_claims(context: IcebergContext, transactions: TransactionRecords) -> int:
-    """Write down the outcomes of claims that have landed; how many."""
+    """Store the outcomes of claims whose requests have landed; returns how many.
+
+    A retry would find the same by itself as long as the evidence is kept. This makes it cheap, and still
+    works when the evidence is gone.
+    """
     done = 0
     async for key in unfinished_claims(context.store, most=_MOST):
         try:
@@ -248,12 +252,12 @@ async def finalise_claims(context: IcebergContext, transactions: TransactionReco
             if found is not None and await key.finish(found):
                 done += 1
         except ArcoError:
-            continue  # the next round, or a retry, will see
+            continue  # left to the next round, or to a retry
     return done
 
 
 async def _catalog_result(context: IcebergContext, claim: Claim, done: Done) -> OperationResult:
-    """What a change of names is remembered by; a create also by the metadata it began with."""
+    """The result of a catalog change; that of a creation has its first metadata file."""
     row = done.object.row
     if not isinstance(row, TableRow):
         return OperationResult()
@@ -266,10 +270,10 @@ async def _catalog_result(context: IcebergContext, claim: Claim, done: Done) -> 
 async def _landed_answer(
     context: IcebergContext, transactions: TransactionRecords, claim: Claim
 ) -> Answer | None:
-    """The answer of a claim of ours that has landed; those of other protocols are not ours to word."""
+    """The answer of an Iceberg claim that has landed; None for other protocols."""
     ids = claim.ids
     if ids.get("protocol") != PROTOCOL or "removed" in ids:
-        return None  # what was set and removed of properties, a retry can tell
+        return None  # a retry can build the answer of a property update
     if "transaction" in ids:
         return (
             success_answer(OperationResult()) if await was_committed(transactions, claim) else None

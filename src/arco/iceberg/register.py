@@ -81,22 +81,24 @@ class RegisterWork:
         return await OverwriteWork(context, name, caller, stored).perform(claim, hold)
 
     async def _read(self) -> LoadedMetadata:
-        """The metadata, if we may read them where they are, and they are what they should be."""
+        """The metadata, if its location may be read and it is of the right kind."""
         context, location, uuid = self._context, self._location, _UUID[self._kind]
-        owner = context.locations.owner(location)  # `Invalid` where we may not
+        owner = context.locations.owner(location)  # `Invalid` if it may not be used
         if owner is not None and await _is_purged(context, owner):
-            raise missing_file(location)  # or about to be
+            raise missing_file(location)  # its files are being deleted
         stored = await context.load(location)
         metadata = stored.metadata
         if not isinstance(metadata.get(uuid), str):
-            raise Invalid(f"{location} does not hold the metadata that it should: no {uuid}")
+            raise Invalid(
+                f"{location} is not the metadata of this kind of object: it has no {uuid}"
+            )
         home = str(metadata.get("location"))
         context.locations.check_inside(location, home)
         context.locations.check_metadata(metadata, home)
         return stored
 
     async def _is_elsewhere(self, stored: LoadedMetadata, table_id: str) -> bool:
-        """Whether another table than the one to overwrite goes by this uuid."""
+        """Whether another table than the one to overwrite has this uuid."""
         uuid = str(stored.metadata[_UUID[self._kind]])
         holder = await (await self._context.reader.head()).table_by_uuid(uuid)
         return holder is not None and holder.row.table_id != table_id
@@ -109,7 +111,7 @@ def _creation(
     caller: Caller,
     stored: LoadedMetadata,
 ) -> Creation:
-    """A table or view whose metadata are there already."""
+    """The creation of a table or view whose metadata file exists."""
     owner = context.locations.owner(str(stored.metadata["location"]))
     also = frozenset() if owner is None else frozenset({owner})
     initial = InitialMetadata(stored.metadata, stored.location, also)
@@ -142,7 +144,9 @@ class OverwriteWork(CommitWork):
             return None
         location = str(self._stored.metadata["location"])
         if location.rstrip("/") != str(base.metadata["location"]).rstrip("/"):
-            raise Invalid("a table stays where it is: these metadata belong to another place")
+            raise Invalid(
+                "the metadata file belongs to another location, and a table cannot be moved by registering"
+            )
         return prepare_commit(
             self._context,
             self._stored.metadata,

@@ -39,7 +39,7 @@ DEFAULT_ROOM_BYTES = 256 * 1024 * 1024
 
 
 class Iceberg:
-    """All that Iceberg's clients can ask of a workspace."""
+    """The Iceberg catalog of a workspace."""
 
     def __init__(
         self, context: IcebergContext, records: TransactionRecords, own: Writer | None = None
@@ -56,10 +56,10 @@ class Iceberg:
         self.fences = IcebergFences(context)
         self.versions = IcebergVersions(context)
         self._named_in: Snapshot | None = None
-        self._names: dict[str, str] = {}  # of catalogs by their ids, as that snapshot has them
+        self._names: dict[str, str] = {}  # of catalogs by id, in that snapshot
 
     async def warehouse(self, name: str | None) -> CatalogRow:
-        """The catalog that a client calls its warehouse."""
+        """The catalog that a client names as its warehouse."""
         wanted = name or DEFAULT_CATALOG
         try:
             return (await (await self.context.reader.head()).catalog(wanted)).row
@@ -67,7 +67,7 @@ class Iceberg:
             raise no_such_warehouse(wanted) from missing
 
     async def catalog(self, prefix: str) -> str:
-        """The name of the catalog that a path begins with: its id, or the name itself."""
+        """The name of the catalog for a path prefix, which is its id or its name."""
         snapshot = self.context.reader.remembered() or await self.context.reader.head()
         if snapshot is self._named_in and prefix in self._names:
             return self._names[prefix]
@@ -84,11 +84,11 @@ class Iceberg:
         return found.row.name
 
     def janitor(self, store: Store, *, retention_ms: int) -> TableGarbageCollector:
-        """Who collects what tables leave behind, with the janitor's handle."""
+        """The garbage collector of tables, on a store with the janitor's role."""
         return TableGarbageCollector(self.context, self._records, store, retention_ms=retention_ms)
 
     async def close(self) -> None:
-        """Finish what is under way and leave the store tidy."""
+        """Wait for running steps and close the chains."""
         await self.context.after_commit.close()
         if self._own_writer is not None:
             await self._own_writer.close()
@@ -107,10 +107,10 @@ def open_iceberg(
     writer: Writer | None = None,
     retention_ms: int = DEFAULT_RETENTION_MS,
 ) -> Iceberg:
-    """The Iceberg catalog over a workspace's parts; without a `writer` of events it has its own.
+    """Assemble the Iceberg catalog of a workspace; without a `writer` of events it opens one.
 
-    `retention_ms` is how long the janitor keeps old pointers: attempts at tasks that are half as old are
-    not published any more.
+    `retention_ms` is how long old pointers are kept: task attempts that are half as old can no longer
+    be published.
     """
     reader = committer.reader
     store = reader.store

@@ -22,12 +22,17 @@ from arco.iceberg.location import PATHS, Locations
 
 
 async def is_url_taken(context: IcebergContext, location: str, own_ids: Collection[str]) -> bool:
-    """Whether a table with none of these ids lies at `location`, in it or around it."""
+    """Whether a table with another id has `location`, or one inside or around it."""
     return await is_place_taken(context, context.locations.stored(location), own_ids)
 
 
 async def is_place_taken(context: IcebergContext, stored: str, own_ids: Collection[str]) -> bool:
-    """The same for a location as the catalog keeps it."""
+    """The same for a location as the catalog stores it.
+
+    The catalog decides which table gets a location, after the first file is written (P31). This check
+    comes earlier, so that no file is written into another table's location; before files are deleted it
+    is the only check.
+    """
     place, snapshot = place_name(stored), await context.reader.head()
     others = [found.row.table_id for found in await snapshot.places_around(place)]
     others += [maker for maker in [managed_by(place)] if maker is not None]
@@ -45,13 +50,11 @@ Update = Mapping[str, Json]
 
 @dataclass(frozen=True)
 class PathChanges:
-    """What a commit needs of the catalog; all locations are spelled as the catalog keeps them."""
+    """The paths of a commit, as the catalog stores them."""
 
-    added: tuple[str, ...] = ()  # to be reserved; if another table has one, the commit is refused
-    kept: tuple[
-        str, ...
-    ] = ()  # of the base, and so reserved, unless they are older than reservations
-    strays: tuple[str, ...] = ()  # manifest lists in none of the places that the metadata name
+    added: tuple[str, ...] = ()  # to reserve; if another table has one, the commit is refused
+    kept: tuple[str, ...] = ()  # of the base: reserved, unless older than reservations
+    strays: tuple[str, ...] = ()  # manifest lists outside the locations that the metadata names
 
     @property
     def is_empty(self) -> bool:
@@ -62,23 +65,23 @@ NO_PATHS = PathChanges()
 
 
 def paths_beside(locations: Locations, metadata: Metadata) -> tuple[str, ...]:
-    """Every path beside its location that new metadata name, as the catalog keeps it.
+    """Every path outside its location that new metadata names, as the catalog stores it.
 
-    Files that earlier snapshots have left elsewhere count by their folders.
+    Files of earlier snapshots count by their folders.
     """
     home, properties = str(metadata["location"]), _property_paths(metadata)
     folders = {each.rpartition("/")[0] for each in _manifest_lists(metadata)}
     found = _beside(locations, [*properties, *_statistics(metadata), *folders], home)
     if len(found) > _MOST:
         raise Invalid(
-            f"the table has files in {len(found)} places beside its location, and {_MOST} are allowed: "
+            f"the table has files in {len(found)} paths outside its location, and {_MOST} are allowed: "
             "rewrite its metadata with a location that holds them"
         )
     return found
 
 
 def check_strays(locations: Locations, metadata: Metadata) -> None:
-    """`Invalid` if a new table has manifest lists in none of the places that it names."""
+    """`Invalid` if a new table has manifest lists outside the locations that it names."""
     home, properties = str(metadata["location"]), _property_paths(metadata)
     for each in _outside(locations, _manifest_lists(metadata), [home, *properties]):
         raise Invalid(_stray(each))
@@ -87,7 +90,7 @@ def check_strays(locations: Locations, metadata: Metadata) -> None:
 def path_changes(
     locations: Locations, metadata: Metadata, base: Metadata, updates: Sequence[Update]
 ) -> PathChanges:
-    """The paths that a commit adds to those of its base, and those that both have."""
+    """The paths that a commit adds to those of its base, and those that it keeps."""
     home, homes = str(metadata["location"]), {str(each["location"]) for each in (metadata, base)}
     before, after = _property_paths(base), _property_paths(metadata)
     added, written = after - before, list[str]()
@@ -111,9 +114,9 @@ def path_changes(
 async def reserve_paths(
     context: IcebergContext, table_id: str, changes: PathChanges, actor: str
 ) -> None:
-    """Have the catalog keep what a commit adds free for its table, or refuse the commit.
+    """Reserve the paths that a commit adds in the catalog, or refuse the commit.
 
-    This rests on the catalog and not on the table's chain, so a refusal is raised and never kept (P12).
+    This depends on the catalog and not on the table's chain, so a refusal is raised and never stored (P12).
     """
     if changes.is_empty:
         return
@@ -134,12 +137,12 @@ async def reserve_paths(
     for path in changes.kept:
         if path not in missing or await is_place_taken(context, path, [table_id]):
             continue
-        with suppress(IcebergError):  # two tables have shared it since before paths were reserved
+        with suppress(IcebergError):  # two tables have shared it since before reservations existed
             await reserve_place(context, table_id, path, actor)
 
 
 async def reserve_place(context: IcebergContext, table_id: str, location: str, actor: str) -> None:
-    """Have the catalog keep a place free for a table, or refuse the commit that needs it."""
+    """Reserve a location in the catalog for a table, or refuse the commit that needs it."""
     try:
         await change(context.committer, ReservePlace(table_id=table_id, location=location), actor)
     except (Conflict, NotFound) as taken:
@@ -147,7 +150,7 @@ async def reserve_place(context: IcebergContext, table_id: str, location: str, a
 
 
 async def _is_reserved(snapshot: Snapshot, path: str, table_id: str) -> bool:
-    """Whether a table has a place at this path or around it. It loses none before it is dropped."""
+    """Whether a table has reserved this path or one around it. Only a drop releases it."""
     wanted = place_name(path)
     return any(
         found.row.table_id == table_id and wanted.startswith(found.row.location)
@@ -156,18 +159,18 @@ async def _is_reserved(snapshot: Snapshot, path: str, table_id: str) -> bool:
 
 
 def _beside(locations: Locations, paths: Iterable[str], home: str) -> tuple[str, ...]:
-    """Those paths that do not lie below `home`, as the catalog keeps them; `Invalid` for odd ones."""
+    """The paths that are not below `home`, as the catalog stores them."""
     found = {locations.stored(path) for path in paths if not locations.is_within(path, home)}
     return tuple(sorted(found))
 
 
 def _declared_beside(locations: Locations, paths: Iterable[str], home: str) -> tuple[str, ...]:
-    """The same of paths that were checked long ago: some may not be declared any more."""
+    """The same for paths that were checked earlier: some may not be declared any more."""
     return _beside(locations, [path for path in paths if locations.is_declared(path)], home)
 
 
 def _outside(locations: Locations, files: Iterable[str], places: Iterable[str]) -> tuple[str, ...]:
-    """Those files that lie below none of the places, as the catalog keeps them."""
+    """The files that are below none of the locations, as the catalog stores them."""
     homes = list(places)
     return tuple(
         locations.stored(file)
@@ -178,7 +181,7 @@ def _outside(locations: Locations, files: Iterable[str], places: Iterable[str]) 
 
 def _stray(path: str) -> str:
     return (
-        f"the manifest list {path.rstrip('/')} is in no place of this table: write it below the table's "
+        f"the manifest list {path.rstrip('/')} is in no location of this table: write it below the table's "
         "location, or below the folder that write.metadata.path names"
     )
 
@@ -199,7 +202,7 @@ def _manifest_lists(metadata: Metadata) -> list[str]:
 
 
 def _listed_by(snapshot: Json) -> list[str]:
-    """The manifest list of a snapshot, or its manifests where the first version of the format has them."""
+    """The manifest list of a snapshot, or its manifests in format version 1."""
     inline = _field(snapshot, "manifests")
     return _texts(
         [_field(snapshot, "manifest-list"), *(inline if isinstance(inline, list) else [])]

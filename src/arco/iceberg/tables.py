@@ -54,18 +54,18 @@ _MOST = 1_000
 
 
 class RecentLoads:
-    """The last look at each name."""
+    """The last load of each name, shared by requests that arrived before the load began."""
 
     def __init__(self) -> None:
         self._looks: dict[FullName, tuple[float, ref[LoadedMetadata]]] = {}
 
     def since(self, since_ms: float, name: FullName) -> LoadedMetadata | None:
-        """What a look has found that began at this moment or later."""
+        """The result of a load that began at `since_ms` or later."""
         began_ms, found = self._looks.get(name, (0.0, None))
         return None if found is None or began_ms < since_ms else found()
 
     def note(self, began_ms: float, name: FullName, found: LoadedMetadata) -> None:
-        """A look that began then has found this."""
+        """Remember the result of a load."""
         if len(self._looks) >= _MOST:
             self._looks.clear()
         self._looks[name] = began_ms, ref(found)
@@ -75,7 +75,7 @@ KIND = ObjectKind.TABLE
 
 
 class Tables:
-    """The tables of a workspace."""
+    """Operations on tables."""
 
     def __init__(self, context: IcebergContext) -> None:
         self._context = context
@@ -90,12 +90,12 @@ class Tables:
     async def create(
         self, catalog: str, namespace: tuple[str, ...], request: CreateTableRequest, caller: Caller
     ) -> LoadedMetadata:
-        """Make a table, or only say what it would be."""
+        """Create a table, or stage its creation."""
         name = FullName(catalog, check_namespace(namespace), check_name(request.name, "table"))
         make = build_once(lambda table_id: self._new(request, table_id))
         table_id = str(new_object_id(self._context.runtime))
         creation = Creation(name, KIND, caller, "create", make, wanted_id=table_id)
-        make(table_id)  # what is wrong with it is said before anything
+        make(table_id)  # a wrong request is refused before anything is written
         if request.stage_create:
             return await self._stage(creation)
         work = CreateWork(self._context, creation)
@@ -106,7 +106,7 @@ class Tables:
     async def load(
         self, catalog: str, namespace: tuple[str, ...], name: str, *, since_ms: float | None = None
     ) -> LoadedMetadata:
-        """A table's metadata, by a look of its own or by one that began at `since_ms` or later."""
+        """A table's metadata; `since_ms` allows the result of a load that began then or later."""
         full_name = FullName(catalog, tuple(namespace), name)
         began_ms = self._context.runtime.clock.elapsed_ms()
         found = None if since_ms is None else self._recent.since(since_ms, full_name)
@@ -116,7 +116,7 @@ class Tables:
         return found
 
     async def exists(self, catalog: str, namespace: tuple[str, ...], name: str) -> None:
-        """Nothing, if there is such a table."""
+        """Return if the table exists, else raise."""
         await resolve_name(self._context, FullName(catalog, tuple(namespace), name), KIND)
 
     async def commit(
@@ -127,7 +127,7 @@ class Tables:
         request: CommitTableRequest,
         caller: Caller,
     ) -> LoadedMetadata:
-        """Change a table, or make the one that was staged."""
+        """Commit to a table, or create a staged one."""
         full_name = FullName(catalog, tuple(namespace), name)
         work: CommitWork | CreateWork
         if is_create(request.requirements):
@@ -142,7 +142,7 @@ class Tables:
     async def drop(
         self, catalog: str, namespace: tuple[str, ...], name: str, caller: Caller, *, purge: bool
     ) -> None:
-        """Drop a table; `purge` has its files removed, too."""
+        """Drop a table; `purge` also deletes its files."""
         full_name = FullName(catalog, tuple(namespace), name)
         work = DropWork(self._context, full_name, KIND, caller, purge=purge)
         await run_once(self._context, caller, work, [full_name, purge])
@@ -150,7 +150,7 @@ class Tables:
     async def unregister(
         self, catalog: str, namespace: tuple[str, ...], name: str, caller: Caller
     ) -> LoadedMetadata:
-        """Give a table up without touching its files, and tell where they are."""
+        """Remove a table from the catalog without touching its files; returns its metadata."""
         full_name = FullName(catalog, tuple(namespace), name)
         work = DropWork(self._context, full_name, KIND, caller, operation="unregister")
         result = await run_once(self._context, caller, work, [full_name])
@@ -163,7 +163,7 @@ class Tables:
         request: RegisterTableRequest,
         caller: Caller,
     ) -> LoadedMetadata:
-        """Give a name to metadata that are there already."""
+        """Register an existing metadata file under a name."""
         context = self._context
         name = FullName(catalog, check_namespace(namespace), check_name(request.name, "table"))
         work = RegisterWork(
@@ -178,7 +178,7 @@ class Tables:
         return await load_result(context, result)
 
     async def rename(self, catalog: str, request: RenameRequest, caller: Caller) -> None:
-        """Give a table another name."""
+        """Rename a table."""
         await rename_object(self._context, catalog, request, KIND, caller)
 
     def _new(self, request: CreateTableRequest, table_id: str) -> InitialMetadata:
@@ -190,7 +190,7 @@ class Tables:
         return InitialMetadata(metadata)
 
     async def _stage(self, creation: Creation) -> LoadedMetadata:
-        """What the table would be; nothing is kept but the folders that some engines need."""
+        """The metadata of a staged table; only the folders that some engines need are written."""
         context = self._context
         await _check_free(context, creation)
         metadata = creation.make(creation.wanted_id or str(new_object_id(context.runtime))).metadata
@@ -203,11 +203,11 @@ class Tables:
 def staged_creation(
     context: IcebergContext, name: FullName, request: CommitTableRequest, caller: Caller
 ) -> Creation:
-    """The table that a commit with `assert-create` makes."""
+    """The creation of a table by a commit with `assert-create`."""
     check_name(name.name, "table")
     given = next((u for u in request.updates if u.get("action") == "assign-uuid"), {}).get("uuid")
     wanted = None if given is None else _uuid(str(given))
-    # As if by one request: what the client sets or removes comes later, and so wins.
+    # The client's updates come after the defaults, and so win.
     defaults: dict[str, Json] = {"action": "set-properties", "updates": {**NEW_TABLE}}
     updates: list[dict[str, Json]] = [defaults, *request.updates]
 
@@ -235,7 +235,7 @@ def staged_creation(
 async def load_metadata(
     context: IcebergContext, name: FullName, kind: ObjectKind
 ) -> LoadedMetadata:
-    """The metadata in effect: one round trip in a warm process, three where only the catalog is."""
+    """The metadata in effect: one round trip in a warm process, three with only the catalog cached."""
     found = await resolve_name(context, name, kind, ahead=True)
     known = context.metadata_cache.get(found.location)
     if known is None:
@@ -247,25 +247,27 @@ async def load_metadata(
 
 
 async def load_result(context: IcebergContext, result: OperationResult) -> LoadedMetadata:
-    """The metadata that a change has led to; if they are gone by now, what is in effect instead.
+    """The metadata after a change; if that file is deleted by now, the metadata in effect.
 
-    The change has happened, so whatever is missing, the answer is no refusal (P12).
+    The change has happened, so a missing file is not a refusal (P12).
     """
     if result.metadata_location is not None:
         try:
             return await context.load(result.metadata_location)
         except IcebergError:
-            pass  # the table has moved on, and given this file up
+            pass  # a later commit made this file obsolete
     table_head = await context.heads.of(result.table_id or "")
     if table_head.location is None:
-        raise Unknown("the change was made, but its metadata are gone by now")
+        raise Unknown(
+            "the change was made, but its metadata file is deleted by now; load the table"
+        )
     return await context.load(table_head.location)
 
 
 async def rename_object(
     context: IcebergContext, catalog: str, request: RenameRequest, kind: ObjectKind, caller: Caller
 ) -> None:
-    """Give a table or view another name."""
+    """Rename a table or view."""
     source = FullName(catalog, request.source.namespace, request.source.name)
     target = FullName(
         catalog,
@@ -284,7 +286,7 @@ async def list_names(
     after: str | None,
     limit: int | None,
 ) -> list[str]:
-    """The names of one kind in a namespace, in order, without those that are dead (P31)."""
+    """The names of one kind in a namespace, in order, without dead names (P31)."""
     levels = check_namespace(namespace)
     unresolved, snapshot = await _unresolved_and_head(context)
     try:
@@ -306,7 +308,7 @@ async def list_names(
 
 
 async def _unresolved_and_head(context: IcebergContext) -> tuple[frozenset[str], Snapshot]:
-    """What is in doubt, and the newest snapshot, asked for at once."""
+    """The unresolved ids and the newest snapshot, read concurrently."""
     unresolved, snapshot = await context.runtime.tasks.gather(
         cast("Coroutine[Any, Any, frozenset[str] | Snapshot]", context.unresolved_names.open()),
         cast("Coroutine[Any, Any, frozenset[str] | Snapshot]", context.reader.head()),
@@ -323,7 +325,7 @@ async def _is_dropped(
 
 
 async def _check_free(context: IcebergContext, creation: Creation) -> None:
-    """A refusal if the name or the place is taken, or there is nothing to have it in."""
+    """Raise if the name or the location is taken, or the namespace does not exist."""
     taken = await find_occupant(context, creation.name)
     if taken is not None:
         raise name_taken_error(creation, taken.kind)

@@ -20,7 +20,7 @@ _REMEMBERED = 10_000
 
 
 class Participant(msgspec.Struct, frozen=True, kw_only=True):
-    """A table that takes part, and the number that it is going to get."""
+    """A table of the transaction, and the number of its pointer."""
 
     table_id: str
     number: int
@@ -28,7 +28,7 @@ class Participant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TransactionIntent(msgspec.Struct, frozen=True, kw_only=True):
-    """Who wants to change what together; for people and for repair, it decides nothing."""
+    """The participants of a transaction, for operators; it decides nothing."""
 
     format: int = FORMAT
     create_id: str
@@ -38,7 +38,7 @@ class TransactionIntent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TransactionOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a transaction."""
+    """Whether a transaction was committed or aborted."""
 
     format: int = FORMAT
     create_id: str
@@ -55,7 +55,7 @@ class TransactionRecords:
     async def begin(
         self, transaction: str, request_id: str, actor: str, participants: tuple[Participant, ...]
     ) -> None:
-        """Write the intent down, before any pointer names the transaction."""
+        """Write the intent, before any pointer names the transaction."""
         intent = TransactionIntent(
             create_id=new_ulid(self._store.runtime),
             request_id=request_id,
@@ -65,7 +65,7 @@ class TransactionRecords:
         await self._store.create(f"{TRANSACTIONS}/{transaction}/intent.json", json.encode(intent))
 
     async def outcome(self, transaction: str) -> bool | None:
-        """Whether it was committed; None while it is undecided, which is never remembered."""
+        """Whether it was committed; None while undecided, which is never cached."""
         known = self._decided.get(transaction)
         if known is not None:
             return known
@@ -73,7 +73,7 @@ class TransactionRecords:
         return None if raw is None else self._remember(transaction, _read(raw, transaction))
 
     async def decide(self, transaction: str, *, committed: bool) -> bool:
-        """Decide it, and tell what was decided: another may have been first."""
+        """Decide it, and return the decision, which another process may have made first."""
         known = self._decided.get(transaction)
         if known is not None:
             return known

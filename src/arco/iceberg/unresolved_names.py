@@ -17,48 +17,48 @@ from arco.storage.store import Store
 
 UNRESOLVED_NAMES = "_catalog/iceberg_doubts/names"
 
-# Younger doubts may belong to somebody who has written them down and not begun yet.
+# A younger entry may belong to an operation that has recorded it and not begun yet.
 _SETTLED_MS = 15 * 60_000
 
-# Does the catalog still have this name, and is it not known to be alive? Asked of older doubts whenever a
-# new one is written down. The flag says whether the doubt is old enough to be settled by a living table.
+# Whether an id stays unresolved: the catalog still has its name, and it is not known to be live. Called
+# for earlier ids when one is added. The flag: is the id old enough for a live table to settle it?
 StillOpen = Callable[[str, bool], Awaitable[bool]]
 
 
 class UnresolvedNamesEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """The body of one number: everything that is in doubt, and since when, in milliseconds."""
+    """The body of one chain entry: all unresolved ids, with the time they were added (ms)."""
 
     open: dict[str, int]
 
 
 @dataclass(frozen=True)
 class UnresolvedIds:
-    """What is in doubt as of a number of the chain; -1 before there was a doubt."""
+    """The unresolved ids as of an entry of the chain; number -1 for an empty chain."""
 
     number: int = -1
     open: frozenset[str] = frozenset()
 
 
 class UnresolvedNames:
-    """The doubts of one workspace."""
+    """The unresolved names of one workspace."""
 
     def __init__(self, store: Store) -> None:
         self._clock = store.runtime.clock
         self.chain = Chain(store, UNRESOLVED_NAMES)
 
     async def open(self) -> frozenset[str]:
-        """The ids that are in doubt now."""
+        """The ids that are unresolved now."""
         return (await self.look()).open
 
     async def look(self) -> UnresolvedIds:
-        """The ids that are in doubt now, and the number that says so."""
+        """The ids that are unresolved now, and the number of the entry."""
         head = await self.chain.head()
         return UnresolvedIds(head.number, frozenset(_ids(head)))
 
     async def add(self, table_ids: Iterable[str], still_open: StillOpen) -> None:
-        """Write ids down, before anything is done that makes their names doubtful.
+        """Record ids before an operation that makes their names unresolved.
 
-        Also if they are there: somebody may be leaving them out just now.
+        Also if they are recorded: another process may be removing them now.
         """
         wanted = tuple(table_ids)
         while True:

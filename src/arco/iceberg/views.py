@@ -32,7 +32,7 @@ KIND = ObjectKind.VIEW
 
 
 class Views:
-    """The views of a workspace."""
+    """Operations on views."""
 
     def __init__(self, context: IcebergContext) -> None:
         self._context = context
@@ -46,7 +46,7 @@ class Views:
     async def create(
         self, catalog: str, namespace: tuple[str, ...], request: CreateViewRequest, caller: Caller
     ) -> LoadedMetadata:
-        """Make a view."""
+        """Create a view."""
         context = self._context
         name = FullName(catalog, check_namespace(namespace), check_name(request.name, "view"))
 
@@ -55,9 +55,7 @@ class Views:
             now_ms = context.runtime.clock.now_ms()
             try:
                 metadata = new_view(request, view_uuid=view_id, location=location, now_ms=now_ms)
-            except (
-                Invalid
-            ) as problem:  # clients tell a wrong view from a wrong request by this type
+            except Invalid as problem:  # clients recognise an invalid view by this type
                 raise IcebergError(400, "IllegalArgumentException", str(problem)) from problem
             check_new_metadata(context, metadata, view_id)
             return InitialMetadata(metadata)
@@ -72,7 +70,7 @@ class Views:
         return await load_metadata(self._context, FullName(catalog, tuple(namespace), name), KIND)
 
     async def exists(self, catalog: str, namespace: tuple[str, ...], name: str) -> None:
-        """Nothing, if there is such a view."""
+        """Return if the view exists, else raise."""
         await resolve_name(self._context, FullName(catalog, tuple(namespace), name), KIND)
 
     async def replace(
@@ -101,12 +99,12 @@ class Views:
     async def register(
         self, catalog: str, namespace: tuple[str, ...], request: RegisterViewRequest, caller: Caller
     ) -> LoadedMetadata:
-        """Give a name to a view's metadata that are there already."""
+        """Register an existing metadata file of a view under a name."""
         context = self._context
         name = FullName(catalog, check_namespace(namespace), check_name(request.name, "view"))
         work = RegisterWork(context, name, KIND, caller, request.metadata_location)
         return await load_result(context, await run_once(context, caller, work, [name, request]))
 
     async def rename(self, catalog: str, request: RenameRequest, caller: Caller) -> None:
-        """Give a view another name."""
+        """Rename a view."""
         await rename_object(self._context, catalog, request, KIND, caller)
