@@ -149,7 +149,7 @@ class ViewCommitWork(_ShownCommit):
                 kind = with_ids(field["type"], next_id)
                 fields.append({"id": next_id(), **field, "type": kind})
         after: Object = {**schema, "fields": fields}
-        columns_of(after)  # refuses doubles
+        columns_of(after)  # refuses duplicates
         return after
 
 

@@ -28,18 +28,20 @@ from arco.iceberg.engine.spark_types import (
     with_ids,
 )
 
-MOST_FIELD_ID = 2**31 - 1 - 200  # those above are Iceberg's own, for `_file` and its like
+MOST_FIELD_ID = (
+    2**31 - 1 - 200
+)  # higher ids are reserved for Iceberg's metadata columns, such as `_file`
 
 
 def columns_of(schema: Object) -> tuple[AttachedColumn, ...]:
-    """The columns of `schema`, or `Invalid` if the catalog cannot hold them."""
+    """The columns of `schema`, or `Invalid` if the catalog cannot store them."""
     if schema.get("type", "struct") != "struct":
         raise Invalid("a schema is a struct")
     columns = tuple(map(_column, shape.objects(schema, "fields", "the schema")))
     if len(columns) > MOST_COLUMNS:
         raise Invalid(f"a table has at most {MOST_COLUMNS} columns, not {len(columns)}")
-    _refuse_doubles([column.name for column in columns], "name")
-    _refuse_doubles([column.field_id for column in columns], "id")
+    _refuse_duplicates([column.name for column in columns], "name")
+    _refuse_duplicates([column.field_id for column in columns], "id")
     return columns
 
 
@@ -71,7 +73,7 @@ def schema_of(columns: Sequence[ColumnSpec]) -> Object:
     fields: list[Json] = [field_of(column) for column in columns]
     struct: Object = {"type": "struct", "schema-id": 0, "fields": fields}
     schema: Object = {**struct, "fields": fields_with_ids(struct, next_id)}
-    columns_of(schema)  # refuses doubles
+    columns_of(schema)  # refuses duplicates
     return schema
 
 
@@ -92,7 +94,7 @@ def field_of(column: ColumnSpec) -> Object:
     return field
 
 
-def _refuse_doubles(values: Sequence[str | int], what: str) -> None:
+def _refuse_duplicates(values: Sequence[str | int], what: str) -> None:
     seen: set[str | int] = set()
     for value in values:
         if value in seen:
@@ -108,8 +110,8 @@ _DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
 def change_schema(
     schema: Object, last_column_id: int, request: ColumnRequest
 ) -> tuple[Object, int]:
-    """The schema after `request`, and the last id in use; both as they were if nothing changes."""
-    columns_of(schema)  # from here on its shape is right
+    """The schema after `request`, and the last id in use; both unchanged if nothing changes."""
+    columns_of(schema)  # refuses an invalid schema
     ids = _Ids(last_column_id)
     fields = shape.objects(schema, "fields", "the schema")
     if isinstance(request, AddColumns):
@@ -122,7 +124,7 @@ def change_schema(
     if after == fields:
         return schema, last_column_id
     changed: Object = {**schema, "fields": [*after]}
-    columns_of(changed)  # refuses doubles
+    columns_of(changed)  # refuses duplicates
     _check_identifiers(schema, changed)
     return changed, ids.last
 
@@ -151,14 +153,14 @@ def _added(fields: list[Object], request: AddColumns, next_id: NextId) -> list[O
 
 
 def _new_field(column: ColumnSpec, next_id: NextId) -> Object:
-    """A column of a table that may have rows: those that are there take its default."""
+    """A new column of a table that may have rows; existing rows get its default."""
     field = field_of(column)
     default = field.get("write-default")
     if default is not None:
         field["initial-default"] = default
     elif not column.nullable:
         raise Invalid(
-            f"the column {column.name[:80]!r} can be null in rows that are there already:"
+            f"the column {column.name[:80]!r} would be null in existing rows:"
             " make it nullable, or give it a default value"
         )
     return {"id": next_id(), **field, "type": with_ids(field["type"], next_id)}
@@ -201,7 +203,7 @@ def _with(field: Object, key: str, value: Json) -> Object:
 def _changed_requirement(field: Object, *, required: bool) -> bool:
     if required and field["required"] is False:
         raise Invalid(
-            f"the column {str(field['name'])[:80]!r} may be null in rows that are there already,"
+            f"the column {str(field['name'])[:80]!r} may be null in existing rows,"
             " and cannot be made required"
         )
     return required
@@ -215,9 +217,9 @@ def _changed_default(field: Object, text: str | None) -> Json:
 
 
 def _changed_type(old: Json, data_type: str, what: str, next_id: NextId) -> Json:
-    """The type that is wanted, with the ids of the one that is there."""
+    """The requested type with the ids of the existing one."""
     if spark_type(old, what) == normalise(data_type):
-        return old  # as precise as before: a UUID stays one although it is shown as a string
+        return old  # a UUID stays one although the catalog shows it as a string
     return with_ids(_widened(old, iceberg_type(data_type), what), next_id)
 
 
@@ -239,7 +241,7 @@ def _widened(old: Json, new: Json, what: str) -> Json:
 
 
 def _widened_fields(old: Object, new: Object, what: str) -> list[Json]:
-    """The fields of a struct by name: those that are not wanted go, others come without ids yet."""
+    """The requested fields of a struct, matched by name; new ones have no ids yet."""
     known = {field["name"]: field for field in shape.objects(old, "fields", what)}
     fields: list[Json] = []
     for wanted in shape.objects(new, "fields", what):
@@ -279,19 +281,19 @@ def _name(kind: Json) -> str:
 
 
 def _check_identifiers(before: Object, after: Object) -> None:
-    """What identifies a row stays, and stays required."""
+    """Refuse to drop or to make nullable a field that identifies rows."""
     wanted = before.get("identifier-field-ids") or []
     able = _always_there(shape.objects(after, "fields", "the schema"))
     for each in shape.as_list(wanted, "identifier-field-ids"):
         if shape.as_int(each, "each of identifier-field-ids") not in able:
             raise Invalid(
                 f"the field with the id {each} identifies the table's rows: it can neither be"
-                " dropped nor become nullable, nor can what it lies in"
+                " dropped nor become nullable, nor can its parents"
             )
 
 
 def _always_there(fields: list[Object]) -> set[int]:
-    """The ids of fields that are in every row."""
+    """The ids of fields that are required, with all their parents."""
     found: set[int] = set()
     for field in fields:
         if field["required"] is True:

@@ -16,7 +16,7 @@ from arco.iceberg.engine.default_value import read_value
 from arco.iceberg.engine.field_type import type_name
 
 _MOST_CHARACTERS = 4_096  # of a default value in the catalog
-# What may stand before the quotes; the first is what we print.
+# Keywords that may precede the quotes; the first is the one that is printed.
 _KEYWORDS = {
     "date": ("DATE",),
     "time": ("TIME",),
@@ -34,7 +34,7 @@ _MOMENT = re.compile(
 
 
 def print_default(kind: Json, value: Json) -> str | None:
-    """The value of a column of type `kind` in SQL; None if there is none, or one too long to show."""
+    """A default of type `kind` as an SQL literal; None if there is none or it is too long."""
     if value is None:
         return None
     name = type_name(kind)
@@ -98,7 +98,7 @@ def _float(_: str, text: str) -> Json:
 
 
 def _decimal(kind: str, text: str) -> Json:
-    """The number with exactly as many digits after the point as the type has."""
+    """The number with the scale of the type."""
     precision, scale = (int(each) for each in re.findall(r"\d+", kind))
     if not _NUMBER.fullmatch(text):
         return _none(kind, text)
@@ -109,7 +109,7 @@ def _decimal(kind: str, text: str) -> Json:
 
 
 def _quoted(kind: str, text: str) -> str:
-    """What stands between the quotes, with or without the type's name before them."""
+    """The quoted text of a literal, with or without its keyword."""
     found = tokens(text)
     if found[0].keyword.upper() in _KEYWORDS.get(type_name(kind), ()):
         found = found[1:]

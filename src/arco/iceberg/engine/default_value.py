@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d{1,4})?")
 
 
 def read_defaults(field: Object, kind: Json, what: str) -> Object:
-    """`field` with its defaults checked against its type, and null ones left out."""
+    """`field` with its defaults checked against its type, without null ones."""
     field = shape.without_nulls(field, *KEYS)
     for key in KEYS:
         if key in field:
@@ -56,7 +56,7 @@ def _whole(kind: str, value: Json) -> Json:
 def _float(_: str, value: Json) -> Json:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError
-    return float(value)  # readers want a point in it
+    return float(value)  # readers expect a decimal point
 
 
 def _text(value: Json) -> str:

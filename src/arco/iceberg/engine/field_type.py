@@ -12,7 +12,7 @@ from arco.core.json import Json
 from arco.iceberg.engine import shape
 from arco.iceberg.engine.shape import Object
 
-MOST_DEPTH = 64  # so deep may types be nested in each other
+MOST_DEPTH = 64  # of nested types
 
 _PLAIN = frozenset(
     {
@@ -35,7 +35,7 @@ FieldReader = Callable[[Object, int], Object]
 
 
 def read_type(value: Json, what: str, read_field: FieldReader, depth: int = 1) -> Json:
-    """The type `value` in its one spelling; `read_field` reads the fields of structs."""
+    """The normalized type `value`; `read_field` reads the fields of structs."""
     if isinstance(value, str):
         return read_plain(value)
     if depth > MOST_DEPTH:
@@ -82,7 +82,7 @@ def refuse_required_unknown(value: Json, what: str) -> None:
 
 
 def read_plain(text: str) -> str:
-    """The one spelling of a type that is no nested one."""
+    """The normalized text of a primitive type."""
     lower = text.lower()
     if lower in _PLAIN:
         return lower
@@ -119,7 +119,7 @@ def type_name(value: Json) -> str:
 
 
 def is_primitive(value: Json) -> bool:
-    """Whether a column of the type can be partitioned or sorted by at all."""
+    """Whether a table can be partitioned or sorted by a column of the type."""
     return isinstance(value, str) and value != "variant"
 
 
@@ -129,7 +129,7 @@ def needs_v3(value: Json) -> bool:
 
 
 def normalized(value: Json) -> str:
-    """A plain type so that equal types have equal texts: the defaults of geometry are written out."""
+    """A primitive type with the defaults of geometry written out: equal types have equal texts."""
     text = str(value)
     if match := _GEOMETRY.fullmatch(text):
         return f"geometry({(match[2] or _CRS).upper()})"

@@ -29,21 +29,21 @@ LAST_ADDED = -1
 
 
 @dataclass(frozen=True)
-class _Parts:
-    """One of the lists: where it is, the ids in it, and what is the same in it."""
+class _LayoutList:
+    """One of the lists: its key, the key of its ids, and the fingerprint of its items."""
 
     key: str
     id_key: str
-    mark: Callable[[Object], bytes]
+    fingerprint: Callable[[Object], bytes]
 
 
-_SCHEMAS = _Parts("schemas", "schema-id", schema_fingerprint)
-_SPECS = _Parts("partition-specs", "spec-id", spec_fingerprint)
-_ORDERS = _Parts("sort-orders", "order-id", order_fingerprint)
+_SCHEMAS = _LayoutList("schemas", "schema-id", schema_fingerprint)
+_SPECS = _LayoutList("partition-specs", "spec-id", spec_fingerprint)
+_ORDERS = _LayoutList("sort-orders", "order-id", order_fingerprint)
 
 
 def add_schema(draft: TableDraft, update: Object) -> None:
-    """Add a schema. It becomes the table's only when it is made the current one."""
+    """Add a schema; `set-current-schema` makes it current."""
     schema = read_schema(shape.obj(update, "schema", "add-schema"))
     index = index_schema(schema)
     check_version(index, draft.format_version)
@@ -54,7 +54,7 @@ def add_schema(draft: TableDraft, update: Object) -> None:
 
 
 def set_current_schema(draft: TableDraft, update: Object) -> None:
-    """Make a schema the table's; the names of all partition fields must still make sense with it."""
+    """Make a schema current; the names of all partition fields must be valid with it."""
     schema_id = shape.integer(update, "schema-id", "set-current-schema")
     if schema_id == LAST_ADDED:
         schema_id = _last(draft.last_schema_id, "schema")
@@ -71,7 +71,7 @@ def set_current_schema(draft: TableDraft, update: Object) -> None:
 
 
 def remove_schemas(draft: TableDraft, update: Object) -> None:
-    """Forget schemas, but never the current one."""
+    """Remove schemas, but never the current one."""
     ids = _ids(update, "schema-ids", "remove-schemas")
     if draft.number("current-schema-id") in ids:
         raise Invalid("Cannot remove the current schema")
@@ -97,7 +97,7 @@ def add_spec(draft: TableDraft, update: Object) -> None:
 
 
 def set_default_spec(draft: TableDraft, update: Object) -> None:
-    """Make a spec the one that writers use."""
+    """Make a spec the default of writers."""
     spec_id = shape.integer(update, "spec-id", "set-default-spec")
     if spec_id == LAST_ADDED:
         spec_id = _last(draft.last_spec_id, "spec")
@@ -110,7 +110,7 @@ def set_default_spec(draft: TableDraft, update: Object) -> None:
 
 
 def remove_partition_specs(draft: TableDraft, update: Object) -> None:
-    """Forget partition specs, but never the default one."""
+    """Remove partition specs, but never the default one."""
     ids = _ids(update, "spec-ids", "remove-partition-specs")
     if draft.number("default-spec-id") in ids:
         raise Invalid("Cannot remove the default partition spec")
@@ -128,7 +128,7 @@ def add_sort_order(draft: TableDraft, update: Object) -> None:
 
 
 def set_default_sort_order(draft: TableDraft, update: Object) -> None:
-    """Make a sort order the one that writers use."""
+    """Make a sort order the default of writers."""
     order_id = shape.integer(update, "sort-order-id", "set-default-sort-order")
     if order_id == LAST_ADDED:
         order_id = _last(draft.last_order_id, "sort order")
@@ -141,7 +141,7 @@ def set_default_sort_order(draft: TableDraft, update: Object) -> None:
 
 
 def check_layout(draft: TableDraft) -> None:
-    """The default spec and order must fit the current schema, once all is done."""
+    """Check that the default spec and order fit the current schema, after all updates."""
     if not draft.layout_changed:
         return
     index = index_schema(draft.current_schema())
@@ -153,20 +153,23 @@ def check_layout(draft: TableDraft) -> None:
     check_order_sources(order, index)
 
 
-def _next_id(draft: TableDraft, parts: _Parts, least: int) -> int:
-    found = draft.objects(parts.key)
-    ids = (shape.integer(each, parts.id_key, f"each of {parts.key}") for each in found)
+def _next_id(draft: TableDraft, layout_list: _LayoutList, least: int) -> int:
+    found = draft.objects(layout_list.key)
+    ids = (shape.integer(each, layout_list.id_key, f"each of {layout_list.key}") for each in found)
     return max((least, *(known + 1 for known in ids)))
 
 
-def _add(draft: TableDraft, parts: _Parts, found: Object, next_id: int) -> int:
-    """The id of what means the same as `found`: of one that is there, or of `found` itself, added."""
-    size = len(shape.array(found, "fields", parts.key))
-    marks, own = draft.marks(parts.key, parts.id_key, size, parts.mark), parts.mark(found)
-    if own not in marks:
-        draft.own(parts.key).append({**found, parts.id_key: next_id})
-        marks[own] = next_id
-    return marks[own]
+def _add(draft: TableDraft, layout_list: _LayoutList, found: Object, next_id: int) -> int:
+    """The id of an existing item with the same meaning, or of `found`, which is added."""
+    size = len(shape.array(found, "fields", layout_list.key))
+    fingerprints, own = (
+        draft.fingerprints(layout_list.key, layout_list.id_key, size, layout_list.fingerprint),
+        layout_list.fingerprint(found),
+    )
+    if own not in fingerprints:
+        draft.own(layout_list.key).append({**found, layout_list.id_key: next_id})
+        fingerprints[own] = next_id
+    return fingerprints[own]
 
 
 def _last(last_id: int | None, thing: str) -> int:

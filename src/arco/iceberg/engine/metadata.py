@@ -27,7 +27,7 @@ _FAR = 2**63 - 1
 
 
 def check_table(metadata: Object) -> Object:
-    """`metadata` themselves, if they are sound."""
+    """`metadata` itself if it is valid, else `Invalid`."""
     version = shape.integer(metadata, "format-version", _WHAT)
     if not OLDEST_VERSION <= version <= NEWEST_VERSION:
         raise Invalid(f"Cannot read unsupported version {version}")
@@ -52,7 +52,7 @@ def _check_layout(metadata: Object) -> None:
     for schema in schemas:
         shape.array(schema, "fields", "a schema of the metadata")
         if schema.get("schema-id") == metadata.get("current-schema-id"):
-            read_schema(schema)  # the others are history, and nobody looks into them
+            read_schema(schema)  # the others are history and are not read
     specs = shape.objects(metadata, "partition-specs", _WHAT)
     for spec in specs:
         read_spec(spec)
@@ -87,13 +87,13 @@ def _check_snapshots(metadata: Object) -> None:
 
 
 def _check_moments(items: list[Json], what: str) -> None:
-    """Each of `items` has a snapshot id and a time; quick, since there may be very many."""
+    """Check that each item has a snapshot id and a time; fast, since there may be very many."""
     for item in items:
         if type(item) is dict:
             found, time_ms = item.get("snapshot-id"), item.get("timestamp-ms")
             if type(found) is int and type(time_ms) is int and -_FAR < found < _FAR > time_ms > 0:
                 continue
-        entry = shape.as_object(item, what)  # says what is wrong, if anything is
+        entry = shape.as_object(item, what)  # raises with the reason if the item is invalid
         shape.long(entry, "snapshot-id", what)
         shape.long(entry, "timestamp-ms", what)
 
@@ -130,14 +130,14 @@ def _optional(metadata: Object, key: str) -> list[Json]:
 Metadata = Object
 
 MAIN = "main"
-NO_SNAPSHOT = -1  # how metadata before version 3 say that there is no current snapshot
+NO_SNAPSHOT = -1  # "no current snapshot" before format version 3
 
 _GZIP = b"\x1f\x8b"
-_MOST_BYTES = 512 * 2**20  # what a file may unpack to
+_MOST_BYTES = 512 * 2**20  # of a decompressed file
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the catalog itself wants to know of a table."""
+    """What the catalog reads from a table's metadata."""
 
     table_uuid: str
     location: str
@@ -149,13 +149,13 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_metadata(raw: bytes) -> Metadata:
-    """The metadata in a file, gzipped or not; `Invalid` if they are no sound table's."""
+    """The metadata in a file, gzipped or not; `Invalid` if it is not a valid table's."""
     found: Metadata = decode(decompress(raw), dict)
     return complete_metadata(found)
 
 
 def complete_metadata(found: Metadata) -> Metadata:
-    """Decoded metadata with what their writer has left out; `Invalid` if they are no sound table's."""
+    """Decoded metadata with omitted members added; `Invalid` if it is not a valid table's."""
     return check_table(_complete(found))
 
 
@@ -168,7 +168,7 @@ def encode_metadata(metadata: Metadata) -> bytes:
 
 
 def facts(metadata: Metadata) -> Facts:
-    """The facts of sound metadata."""
+    """The facts of valid metadata."""
     return Facts(
         table_uuid=cast("str", metadata["table-uuid"]),
         location=cast("str", metadata["location"]),
@@ -181,7 +181,7 @@ def facts(metadata: Metadata) -> Facts:
 
 
 def refs_only(metadata: Metadata) -> Metadata:
-    """The metadata with no snapshots but those that a branch or tag names."""
+    """The metadata with only the snapshots that a branch or tag names."""
     named = {ref["snapshot-id"] for ref in refs_of(metadata).values()}
     kept: list[Json] = [
         each for each in objects_of(metadata, "snapshots") if each["snapshot-id"] in named
@@ -190,7 +190,7 @@ def refs_only(metadata: Metadata) -> Metadata:
 
 
 def objects_of(metadata: Metadata, key: str) -> list[Object]:
-    """A list of objects in sound metadata; empty if there is none."""
+    """A list of objects in valid metadata; empty if it is missing."""
     found = cast("list[Object] | None", metadata.get(key))
     return [] if found is None else found
 
@@ -201,13 +201,13 @@ def refs_of(metadata: Metadata) -> dict[str, Object]:
 
 
 def current_snapshot_id(metadata: Metadata) -> int | None:
-    """The snapshot that a reader of the table sees; None if it holds nothing."""
+    """The current snapshot; None for an empty table."""
     found = cast("int | None", metadata.get("current-snapshot-id"))
     return None if found == NO_SNAPSHOT else found
 
 
 def decompress(raw: bytes) -> bytes:
-    """A metadata file as JSON, whether it was stored compressed or not."""
+    """The JSON of a metadata file, which may be gzipped."""
     if not raw.startswith(_GZIP):
         return raw
     gunzip = zlib.decompressobj(wbits=31)
@@ -221,7 +221,7 @@ def decompress(raw: bytes) -> bytes:
 
 
 def _complete(found: Metadata) -> Metadata:
-    """`found` with the members that early writers of version 1, and some others, leave out."""
+    """`found` with the members that writers of format version 1, and some others, omit."""
     if found.get("format-version") == 1:
         found = _complete_v1(found)
     if found.get("refs") is None:
@@ -236,7 +236,7 @@ def _complete(found: Metadata) -> Metadata:
 
 
 def _complete_v1(found: Metadata) -> Metadata:
-    """Version 1 began with one schema and one spec, and no order."""
+    """Early metadata of format version 1 has one schema, one spec and no sort order."""
     schema, fields = found.get("schema"), found.get("partition-spec")
     if "schemas" not in found and isinstance(schema, dict):
         schema_id = schema.get("schema-id", 0)
@@ -258,7 +258,7 @@ def _complete_v1(found: Metadata) -> Metadata:
 
 
 def current_schema(metadata: Metadata) -> dict[str, Json]:
-    """The schema in use, of a table or of a view's current version."""
+    """The current schema of a table, or the schema of a view's current version."""
     wanted = metadata.get("current-schema-id")
     if "view-uuid" in metadata:
         current = metadata.get("current-version-id")
@@ -269,7 +269,7 @@ def current_schema(metadata: Metadata) -> dict[str, Json]:
     for schema in _dicts(metadata.get("schemas")):
         if schema.get("schema-id") == wanted:
             return schema
-    only = metadata.get("schema")  # version 1 may have but one
+    only = metadata.get("schema")  # format version 1 may have only this one
     return only if isinstance(only, dict) else {"type": "struct", "fields": []}
 
 

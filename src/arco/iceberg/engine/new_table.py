@@ -60,7 +60,7 @@ def _new_table(
 
 
 def _fresh_spec(sent: Object | None, old: SchemaIndex, new: SchemaIndex) -> Object:
-    """The spec with the new ids of its columns, and none for its own fields: they are numbered anew."""
+    """The spec with the new ids of its columns, and without field ids: they are assigned again."""
     spec = partition_spec.read_spec(sent or {"fields": []})
     fields: list[Json] = []
     for each in partition_spec.fields_of(spec):
@@ -87,7 +87,7 @@ def _fresh_source(each: Object, old: SchemaIndex, new: SchemaIndex, what: str) -
 
 
 def with_fresh_ids(schema: Object) -> Object:
-    """`schema` as the first of a new table: id 0, fields numbered from 1, a level before the next."""
+    """`schema` as the first of a new table: id 0, field ids from 1, level by level."""
     last = 0
 
     def next_id() -> int:

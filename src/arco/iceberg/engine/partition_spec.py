@@ -33,7 +33,7 @@ _NO_IDENTITY = frozenset({"variant", "geometry", "geography"})
 
 
 def read_transform(text: str) -> str:
-    """The one spelling of a transform."""
+    """The normalized text of a transform."""
     lower = text.lower()
     if lower in {*_SOURCES, "identity", VOID}:
         return lower
@@ -46,7 +46,7 @@ def read_transform(text: str) -> str:
 
 
 def check_source(transform: str, kind: Json) -> None:
-    """Refuse a transform of a column of this type that makes no sense."""
+    """Refuse a transform that does not apply to the type of its column."""
     name = transform.partition("[")[0]
     source = type_name(kind)
     wrong = source not in _SOURCES.get(name, {source})
@@ -61,7 +61,7 @@ UNPARTITIONED_LAST_ID = FIRST_FIELD_ID - 1
 
 
 def read_spec(value: Json) -> Object:
-    """`value` as a partition spec, each transform in its one spelling; not yet checked with a schema."""
+    """`value` as a partition spec with normalized transforms, not yet checked with a schema."""
     spec = shape.without_nulls(shape.as_object(value, "the partition spec"), "spec-id")
     shape.maybe_integer(spec, "spec-id", "the partition spec")
     fields = [_read_field(each) for each in shape.objects(spec, "fields", "the partition spec")]
@@ -91,7 +91,7 @@ def fields_of(spec: Object) -> list[Object]:
 
 
 def check_names(spec: Object, index: SchemaIndex) -> None:
-    """A partition field has a name of its own, and no other column's that lives beside its source."""
+    """Check that partition names are unique and not those of other columns than their source."""
     seen: set[str] = set()
     for each in fields_of(spec):
         name = shape.text(each, "name", "a partition field")
@@ -109,12 +109,12 @@ def check_names(spec: Object, index: SchemaIndex) -> None:
 
 
 def check_sources(spec: Object, index: SchemaIndex) -> None:
-    """Each partition field comes from a column that is there and fits its transform."""
+    """Check that each partition field has an existing column that fits its transform."""
     for each in fields_of(spec):
         name = shape.text(each, "name", "a partition field")
         transform = read_transform(shape.text(each, "transform", f"partition field {name}"))
         if transform == VOID:
-            continue  # what is left of a field in v1; its column may be gone
+            continue  # a removed field in v1; its column may be dropped
         column = index.fields.get(shape.integer(each, "source-id", f"partition field {name}"))
         if column is None:
             raise Invalid(f"Cannot find source column for partition field: {name}")
@@ -136,7 +136,7 @@ def _check_parents(parent: int | None, index: SchemaIndex) -> None:
 
 
 def spec_fingerprint(spec: Object) -> bytes:
-    """What a spec means, whatever its ids: those that partition alike have the same mark."""
+    """A fingerprint of a spec without its ids: equal for specs that partition alike."""
     return encode([(*_source(each), each.get("name")) for each in fields_of(spec)])
 
 
@@ -149,8 +149,8 @@ def with_field_ids(
 ) -> Object:
     """`spec` with an id for each field, if the client gave none.
 
-    From version 2 on a field that an older spec has keeps that id, and others get new ones. Version 1
-    numbers each spec anew.
+    From format version 2 on a field of an older spec keeps its id, and others get new ones. Version 1
+    numbers each spec from the start.
     """
     fields = fields_of(spec)
     if all("field-id" in each for each in fields):
@@ -171,12 +171,12 @@ def with_field_ids(
 
 
 def with_positions(spec: Object) -> Object:
-    """`spec` with its fields numbered from 1000 if they have no ids, as old v1 metadata has none."""
+    """`spec` with field ids from 1000 if it has none, as in old v1 metadata."""
     return with_field_ids(spec, (), UNPARTITIONED_LAST_ID, 1)
 
 
 def check_sequential(spec: Object) -> None:
-    """Version 1 finds partition values by position, so ids must count up from 1000."""
+    """Check that ids count up from 1000: format version 1 finds values by position."""
     ids = [_field_id(each) for each in fields_of(spec)]
     if ids != list(range(FIRST_FIELD_ID, FIRST_FIELD_ID + len(ids))):
         raise Invalid(f"Spec does not use sequential IDs that are required in v1: {ids}")

@@ -20,7 +20,7 @@ _CREATE = "assert-create"
 
 
 def is_create(requirements: Sequence[Json]) -> bool:
-    """Whether a commit makes a table; it may then require nothing else."""
+    """Whether a commit creates a table; it may then have no other requirement."""
     kinds = [shape.text(each, "type", "a requirement") for each in _read(requirements)]
     if _CREATE not in kinds:
         return False
@@ -31,7 +31,7 @@ def is_create(requirements: Sequence[Json]) -> bool:
 
 
 def check_requirements(base: Metadata | None, requirements: Sequence[Json]) -> None:
-    """Nothing if all of `requirements` hold for `base`; None means that there is no table."""
+    """`Conflict` unless all `requirements` hold for `base`; None means that there is no table."""
     for requirement in _read(requirements):
         kind = str(requirement["type"])
         if kind == _CREATE:
@@ -118,17 +118,17 @@ ADD = "add-snapshot"
 
 
 def was_applied(base: Metadata, updates: Sequence[dict[str, Json]]) -> bool:
-    """Whether the updates add snapshots, and all of them are in the table: the same ids, the same files."""
-    added = [_mark(each.get("snapshot")) for each in updates if each.get("action") == ADD]
+    """Whether the updates add snapshots that are all in the table, with equal ids and files."""
+    added = [_snapshot_key(each.get("snapshot")) for each in updates if each.get("action") == ADD]
     snapshots = base.get("snapshots")
     if not added or not isinstance(snapshots, list):
         return False
-    known = {_mark(each) for each in snapshots}
+    known = {_snapshot_key(each) for each in snapshots}
     return None not in added and known.issuperset(added)
 
 
-def _mark(snapshot: Json) -> tuple[Json, str] | None:
-    """What tells a snapshot from all others; None if it has no file of its own."""
+def _snapshot_key(snapshot: Json) -> tuple[Json, str] | None:
+    """The id and manifest list of a snapshot, which are unique; None without a manifest list."""
     if not isinstance(snapshot, dict):
         return None
     files = snapshot.get("manifest-list")

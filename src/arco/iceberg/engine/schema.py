@@ -24,12 +24,12 @@ from arco.iceberg.engine.field_type import (
 )
 from arco.iceberg.engine.shape import Object
 
-MOST_FIELDS = 50_000  # of all columns together, however deep
+MOST_FIELDS = 50_000  # of all columns together, at any depth
 
 
 @dataclass(frozen=True)
 class SchemaField:
-    """One field of a schema, however deep: a column, an element, a key or a value."""
+    """One field of a schema at any depth: a column, an element, a key or a value."""
 
     field_id: int
     name: str  # the last part of the path
@@ -60,7 +60,7 @@ class SchemaIndex:
 
 
 def read_schema(value: Json) -> Object:
-    """`value` as a schema, checked, with each type in its one spelling."""
+    """`value` as a valid schema with normalized types."""
     found = shape.as_object(value, "the schema")
     _refuse_vast(found)
     if found.get("type", "struct") != "struct":
@@ -78,7 +78,7 @@ def read_schema(value: Json) -> Object:
 
 
 def _refuse_vast(schema: Object) -> None:
-    """A schema that is too large is refused before any work is done for it."""
+    """Refuse a schema that is too large before any other work."""
     rest: list[Json] = [schema]
     count = 0
     while rest:
@@ -192,7 +192,7 @@ def _index_nested(index: SchemaIndex, above: SchemaField, kind: Object, short: s
 
 
 def check_version(index: SchemaIndex, format_version: int) -> None:
-    """Refuse what tables of this format version cannot have."""
+    """Refuse types and defaults that tables of this format version cannot have."""
     if format_version >= 3:
         return
     problems = []
@@ -213,13 +213,13 @@ def check_version(index: SchemaIndex, format_version: int) -> None:
 
 
 def schema_fingerprint(schema: Object) -> bytes:
-    """What a schema means, whatever its id: those that mean the same have the same mark."""
+    """A fingerprint of a schema without its id: equal for schemas with the same meaning."""
     meaning = [sorted(identifiers(schema)), _meaning(schema)]
     return msgspec.json.encode(meaning, order="sorted")  # a default may be an object
 
 
 def _meaning(kind: Json) -> object:
-    """A type, less the members that we do not know and the ways to write the same."""
+    """A type without unknown members and differences of spelling."""
     if not isinstance(kind, dict):
         return normalized(kind)
     if kind.get("type") == "struct":
@@ -236,5 +236,5 @@ def _meaning(kind: Json) -> object:
 
 
 def _value(value: Json) -> tuple[str, Json]:
-    """A value that equals no other type's: 1, 1.0 and true are one and the same to Python."""
+    """A value with its type: 1, 1.0 and true are equal in Python."""
     return (type(value).__name__, value)

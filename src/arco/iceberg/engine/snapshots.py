@@ -13,14 +13,14 @@ from arco.iceberg.engine.draft import TableDraft
 from arco.iceberg.engine.metadata import MAIN
 from arco.iceberg.engine.shape import Object
 
-_ROW_LINEAGE = 3  # the format version that numbers rows
-_TOLERANCE_MS = 60_000  # by so much may the clocks of two writers differ
+_ROW_LINEAGE = 3  # the first format version with row ids
+_TOLERANCE_MS = 60_000  # between the clocks of two writers
 _RETRY = "Validation failed, please retry:"
 _LIMITS = ("min-snapshots-to-keep", "max-snapshot-age-ms", "max-ref-age-ms")
 
 
 def add_snapshot(draft: TableDraft, update: Object) -> None:
-    """Add a snapshot; nobody sees it before a branch or tag names it."""
+    """Add a snapshot; readers see it once a branch or tag names it."""
     snapshot = _read_snapshot(shape.obj(update, "snapshot", "add-snapshot"), draft.format_version)
     for key, thing in (
         ("schemas", "schema"),
@@ -73,7 +73,7 @@ def _read_snapshot(found: Object, format_version: int) -> Object:
 
 
 def _take_sequence_number(draft: TableDraft, snapshot: Object) -> None:
-    """Sequence numbers rise; only a snapshot that begins anew may have the last one again."""
+    """Check that sequence numbers rise; only a snapshot without a parent may repeat the last one."""
     number = cast("int", snapshot.get("sequence-number", 0))
     last = draft.number("last-sequence-number")
     if draft.format_version == 1:
@@ -89,7 +89,7 @@ def _take_sequence_number(draft: TableDraft, snapshot: Object) -> None:
 
 
 def _take_rows(draft: TableDraft, snapshot: Object) -> None:
-    """The rows of the snapshot get their ids: no row of another snapshot may have them."""
+    """Reserve the row ids of the snapshot, which no other snapshot may have."""
     if "first-row-id" not in snapshot:
         raise Invalid("Cannot add a snapshot: first-row-id is null")
     first = cast("int", snapshot["first-row-id"])
@@ -103,7 +103,7 @@ def _take_rows(draft: TableDraft, snapshot: Object) -> None:
 
 
 def set_snapshot_ref(draft: TableDraft, update: Object) -> None:
-    """Let a branch or tag name a snapshot; main is what readers see."""
+    """Set a branch or tag to a snapshot; readers see main."""
     name = shape.text(update, "ref-name", "set-snapshot-ref")
     ref = _read_ref(update)
     if draft.refs.get(name) == ref:
@@ -115,7 +115,7 @@ def set_snapshot_ref(draft: TableDraft, update: Object) -> None:
     if name == MAIN:
         if ref["type"] != "branch":
             raise Invalid("Cannot set main to a tag, it must be a branch")
-        # Going back to a snapshot that was there before happens now, whenever that one was made.
+        # A rollback to an older snapshot is logged with the current time.
         added = snapshot_id in draft.added_snapshots
         time_ms = snapshot["timestamp-ms"] if added else draft.updated_ms
         draft.own("snapshot-log").append({"timestamp-ms": time_ms, "snapshot-id": snapshot_id})
@@ -146,7 +146,7 @@ def _read_ref(update: Object) -> Object:
 
 
 def remove_snapshot_ref(draft: TableDraft, update: Object) -> None:
-    """Take a branch or tag away; without main a table holds nothing."""
+    """Remove a branch or tag; a table without main is empty."""
     name = shape.text(update, "ref-name", "remove-snapshot-ref")
     if name not in draft.refs:
         return
@@ -156,7 +156,7 @@ def remove_snapshot_ref(draft: TableDraft, update: Object) -> None:
 
 
 def remove_snapshots(draft: TableDraft, update: Object) -> None:
-    """Forget snapshots, and whatever names them. Ids that are not there do no harm."""
+    """Remove snapshots and their refs and statistics; unknown ids are ignored."""
     listed = shape.array(update, "snapshot-ids", "remove-snapshots")
     ids = {shape.as_long(each, "each of snapshot-ids") for each in listed}
     gone = ids & draft.snapshots.keys()
@@ -176,14 +176,14 @@ def remove_snapshots(draft: TableDraft, update: Object) -> None:
 
 
 def finish_log(draft: TableDraft) -> None:
-    """Leave in the log what readers have really seen, without gaps, in the order of time."""
+    """Keep in the log the snapshots that readers have seen, without gaps, in time order."""
     current = draft.snapshot_id
     passing = (draft.main_was & draft.added_snapshots) - {current}
     if passing or draft.snapshots_removed:
         kept: list[Object] = []
         for entry in draft.objects("snapshot-log"):
             if entry["snapshot-id"] not in draft.snapshots:
-                # Without this one the log before it would tell of another snapshot at its time.
+                # Without this entry the log would show another snapshot as current at its time.
                 kept = [] if draft.snapshots_removed else kept
             elif entry["snapshot-id"] not in passing:
                 kept.append(entry)
@@ -196,7 +196,7 @@ def finish_log(draft: TableDraft) -> None:
 
 
 def _check_times(draft: TableDraft) -> None:
-    """Readers refuse a log that runs backwards, so no snapshot may come from far ahead or behind."""
+    """Refuse snapshots with times far off: readers reject a log that goes backwards."""
     if not draft.logged:
         return
     recent = draft.objects("snapshot-log")[-draft.logged - 1 :]
@@ -219,7 +219,7 @@ _PARTITION = "partition-statistics"
 
 
 def set_statistics(draft: TableDraft, update: Object) -> None:
-    """Name the statistics file of a snapshot."""
+    """Set the statistics file of a snapshot."""
     what = "set-statistics"
     found = shape.obj(update, "statistics", what)
     shape.text(found, "statistics-path", what)
@@ -243,7 +243,7 @@ def _read_blob(found: Object) -> Object:
 
 
 def set_partition_statistics(draft: TableDraft, update: Object) -> None:
-    """Name the partition statistics file of a snapshot."""
+    """Set the partition statistics file of a snapshot."""
     what = "set-partition-statistics"
     found = shape.obj(update, "partition-statistics", what)
     shape.text(found, "statistics-path", what)
@@ -252,17 +252,17 @@ def set_partition_statistics(draft: TableDraft, update: Object) -> None:
 
 
 def remove_statistics(draft: TableDraft, update: Object) -> None:
-    """Forget the statistics file of a snapshot."""
+    """Remove the statistics file of a snapshot."""
     _forget(draft, _TABLE, {shape.long(update, "snapshot-id", "remove-statistics")})
 
 
 def remove_partition_statistics(draft: TableDraft, update: Object) -> None:
-    """Forget the partition statistics file of a snapshot."""
+    """Remove the partition statistics file of a snapshot."""
     _forget(draft, _PARTITION, {shape.long(update, "snapshot-id", "remove-partition-statistics")})
 
 
 def forget_snapshots(draft: TableDraft, gone: AbstractSet[int]) -> None:
-    """Forget the files of snapshots that are removed."""
+    """Remove the statistics of removed snapshots."""
     _forget(draft, _TABLE, gone)
     _forget(draft, _PARTITION, gone)
 

@@ -16,7 +16,7 @@ _NULL_ORDERS = frozenset({"nulls-first", "nulls-last"})
 
 
 def read_order(value: Json) -> Object:
-    """`value` as a sort order in one spelling; not yet checked with a schema."""
+    """`value` as a normalized sort order, not yet checked with a schema."""
     order = shape.without_nulls(shape.as_object(value, "the sort order"), "order-id")
     order_id = shape.maybe_integer(order, "order-id", "the sort order")
     fields = [_read_field(each) for each in shape.objects(order, "fields", "the sort order")]
@@ -45,7 +45,7 @@ def fields_of(order: Object) -> list[Object]:
 
 
 def check_sources(order: Object, index: SchemaIndex) -> None:
-    """Each sort field comes from a column that is there and fits its transform."""
+    """Check that each sort field has an existing column that fits its transform."""
     for each in fields_of(order):
         source = shape.integer(each, "source-id", "a sort field")
         column = index.fields.get(source)
@@ -59,7 +59,7 @@ def check_sources(order: Object, index: SchemaIndex) -> None:
 
 
 def order_fingerprint(order: Object) -> bytes:
-    """What an order means, whatever its id: those that sort alike have the same mark."""
+    """A fingerprint of a sort order without its id: equal for orders that sort alike."""
     members = ("source-id", "direction", "null-order")
     return encode(
         [

@@ -61,13 +61,13 @@ def spark_type(kind: Json, what: str) -> str:
 
 
 def clean_comment(text: str) -> str:
-    """`text` as a comment that the catalog takes: what it cannot show is left out."""
+    """`text` as a comment without characters that the catalog cannot store."""
     shown = _UNPRINTABLE.sub(" ", text)
     return shown.encode()[:MOST_TEXT_BYTES].decode(errors="ignore")
 
 
 class _Printer:
-    """Prints types; without comments if those are what makes a type too long."""
+    """Prints types; without comments if they make a type too long."""
 
     def __init__(self, *, comments: bool) -> None:
         self._comments = comments
@@ -118,7 +118,7 @@ def _plain_type(text: str) -> str:
 
 
 def _srid(crs: str | None) -> str:
-    """The number of a coordinate system; Iceberg's own default is the one that Spark calls 4326."""
+    """The SRID of a coordinate system; Iceberg's default is 4326 in Spark."""
     if crs is None or crs.strip().upper() == "OGC:CRS84":
         return _WGS84
     numbered = _NUMBERED.fullmatch(crs.strip())
@@ -143,16 +143,16 @@ _FROM_SPARK = {
 }
 _NANOSECONDS = {"timestamp_ltz": "timestamptz_ns", "timestamp_ntz": "timestamp_ns"}
 _SPATIAL_NAMES = frozenset({"geometry", "geography"})
-_BINARY_COLLATION = "UTF8_BINARY"  # the order of bytes, which is no collation at all
+_BINARY_COLLATION = "UTF8_BINARY"  # byte order, which Iceberg has too
 
 
 def iceberg_type(data_type: str) -> Json:
-    """The type, without ids: `with_ids` gives it those."""
+    """The type without ids; `with_ids` adds them."""
     return _Reader(tokens(normalise(data_type))).type()
 
 
 def with_ids(kind: Json, next_id: NextId) -> Json:
-    """`kind` with an id for each of its fields, elements, keys and values that has none yet."""
+    """`kind` with an id for each field, element, key and value that has none."""
     if not isinstance(kind, dict):
         return kind
     if kind["type"] == "struct":
@@ -177,7 +177,7 @@ def _id(found: Json, next_id: NextId) -> int:
 
 
 class _Reader:
-    """Reads a normalised text, which has no mistakes left, from left to right."""
+    """Parses a normalised type, which is known to be valid."""
 
     def __init__(self, found: list[Token]) -> None:
         self._tokens = iter(found)

@@ -19,7 +19,7 @@ from arco.iceberg.engine.shape import Object
 FORMAT_VERSION = "format-version"
 PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
 
-# They say in another place of the metadata what they would say here, so they are never stored.
+# Other members of the metadata hold these facts, so they are never stored as properties.
 RESERVED = frozenset(
     {
         FORMAT_VERSION,
@@ -34,7 +34,7 @@ RESERVED = frozenset(
     }
 )
 
-# Engines would fall back to gzip, which is kept for tables that are older than this choice.
+# Without it engines use gzip, as they still do for older tables.
 NEW_TABLE = {"write.parquet.compression-codec": "zstd"}
 
 _COUNTS = (
@@ -49,7 +49,7 @@ _PREVIOUS_VERSIONS_DEFAULT = 100
 
 
 def read_number(properties: Mapping[str, str], key: str, default: int) -> int:
-    """The whole number under `key`."""
+    """The integer under `key`."""
     text = properties.get(key)
     if text is None:
         return default
@@ -60,15 +60,15 @@ def read_number(properties: Mapping[str, str], key: str, default: int) -> int:
 
 
 def previous_versions(properties: Mapping[str, str]) -> int:
-    """How many metadata files the log of a table names."""
+    """The maximal length of a table's metadata log."""
     try:
         return max(1, read_number(properties, PREVIOUS_VERSIONS, _PREVIOUS_VERSIONS_DEFAULT))
     except Invalid:
-        return _PREVIOUS_VERSIONS_DEFAULT  # set before anybody checked it; commits must go on
+        return _PREVIOUS_VERSIONS_DEFAULT  # set before it was checked; commits must still work
 
 
 def check_new(properties: Mapping[str, str], index: SchemaIndex, format_version: int) -> None:
-    """Refuse properties that a new table cannot have."""
+    """Refuse properties that are invalid for a new table."""
     for key in _COUNTS:
         if read_number(properties, key, 0) < 0:
             raise Invalid(f"Table property {key} must have non negative integer value")
@@ -89,7 +89,7 @@ _KEYS = "encryption-keys"
 
 
 def assign_uuid(draft: TableDraft, update: Object) -> None:
-    """Give the table its identity."""
+    """Set the table's uuid."""
     uuid = shape.text(update, "uuid", "assign-uuid")
     if not _UUID.fullmatch(uuid):
         raise Invalid(f"uuid of assign-uuid is no UUID: {uuid}")
@@ -98,7 +98,7 @@ def assign_uuid(draft: TableDraft, update: Object) -> None:
 
 
 def read_version(update: Object) -> int:
-    """The version that an upgrade asks for."""
+    """The format version that an upgrade requests."""
     version = shape.integer(update, "format-version", "upgrade-format-version")
     if not OLDEST_VERSION <= version <= NEWEST_VERSION:
         raise Invalid(
@@ -109,7 +109,7 @@ def read_version(update: Object) -> int:
 
 
 def upgrade_format_version(draft: TableDraft, update: Object) -> None:
-    """Go to a newer version of the format, never back."""
+    """Upgrade the format version; a downgrade is refused."""
     version = read_version(update)
     current = draft.format_version
     if version < current:
@@ -121,11 +121,11 @@ def upgrade_format_version(draft: TableDraft, update: Object) -> None:
     if version >= 3:
         draft.top.setdefault("next-row-id", 0)
     if draft.snapshot_id is None:
-        draft.set_current_snapshot(None)  # each version has its own way to say so
+        draft.set_current_snapshot(None)  # format versions write "none" differently
 
 
 def set_location(draft: TableDraft, update: Object) -> None:
-    """Say where new files go."""
+    """Set the location for new files."""
     location = strip_slashes(shape.text(update, "location", "set-location"))
     if not location:
         raise Invalid("location of set-location must not be empty")
@@ -134,14 +134,14 @@ def set_location(draft: TableDraft, update: Object) -> None:
 
 
 def strip_slashes(location: str) -> str:
-    """A location without slashes at its end, as metadata have it."""
+    """A location without trailing slashes, as metadata stores it."""
     while location.endswith("/") and not location.endswith("://"):
         location = location[:-1]
     return location
 
 
 def set_properties(draft: TableDraft, update: Object) -> None:
-    """Set properties; early clients say `updated` for `updates`."""
+    """Set properties; early clients send `updated` for `updates`."""
     key = "updates" if "updates" in update or "updated" not in update else "updated"
     updates = shape.texts(update, key, "set-properties")
     read_number(updates, PREVIOUS_VERSIONS, 1)
@@ -152,7 +152,7 @@ def set_properties(draft: TableDraft, update: Object) -> None:
 
 
 def remove_properties(draft: TableDraft, update: Object) -> None:
-    """Remove properties; those that are not there do no harm."""
+    """Remove properties; missing ones are ignored."""
     key = "removals" if "removals" in update or "removed" not in update else "removed"
     listed = shape.array(update, key, "remove-properties")
     removals = {shape.as_text(each, f"each of {key} of remove-properties") for each in listed}
@@ -161,7 +161,7 @@ def remove_properties(draft: TableDraft, update: Object) -> None:
 
 
 def add_encryption_key(draft: TableDraft, update: Object) -> None:
-    """Add a key that is itself encrypted; one with the same id stays as it is."""
+    """Add an encrypted key; an existing one with the same id stays."""
     what = "the encryption key"
     key = shape.obj(update, "encryption-key", "add-encryption-key")
     key = shape.without_nulls(key, "encrypted-by-id", "properties")
@@ -182,7 +182,7 @@ def add_encryption_key(draft: TableDraft, update: Object) -> None:
 
 
 def remove_encryption_key(draft: TableDraft, update: Object) -> None:
-    """Forget an encryption key."""
+    """Remove an encryption key."""
     key_id = shape.text(update, "key-id", "remove-encryption-key")
     keys = draft.objects(_KEYS)
     kept: list[Json] = [each for each in keys if each["key-id"] != key_id]

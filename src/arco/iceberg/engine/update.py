@@ -15,7 +15,7 @@ from arco.iceberg.engine.metadata import Metadata
 from arco.iceberg.engine.shape import Object
 from arco.iceberg.engine.table import previous_versions
 
-# More than any client has to say at once. What a commit costs must not grow faster than what was sent.
+# More than any client sends at once. The cost of a commit must not grow faster than its size.
 MOST_UPDATES = 20_000
 MOST_ADDITIONS = 500
 
@@ -56,9 +56,9 @@ def apply_updates(
     now_ms: int,
     previous_location: str | None,
 ) -> Metadata:
-    """The metadata after `updates`; `base` itself if they change nothing, None if there is no table yet.
+    """The metadata after `updates`; `base` itself if they change nothing. `base` is None for a new table.
 
-    `previous_location` is the file of `base`, which the log of the new metadata will name.
+    `previous_location` is the file of `base`, which is added to the metadata log.
     """
     try:
         read = _read(updates)
@@ -87,7 +87,7 @@ def _read(updates: Sequence[Json]) -> list[Object]:
 
 
 def _joined(updates: Sequence[Object]) -> list[Object]:
-    """The same with removals of snapshots in a row as one: some clients send one for each snapshot."""
+    """Join consecutive removals of snapshots: some clients send one for each snapshot."""
     joined: list[Object] = []
     for is_removal, run in groupby(updates, lambda each: each["action"] == _REMOVE_SNAPSHOTS):
         if not is_removal:
@@ -99,7 +99,7 @@ def _joined(updates: Sequence[Object]) -> list[Object]:
 
 
 def _first_version(updates: Sequence[Object]) -> int:
-    """The version that a new table begins with: that of the first upgrade, if there is one."""
+    """The format version of a new table: that of the first upgrade, if there is one."""
     asked = (
         table.read_version(each) for each in updates if each["action"] == "upgrade-format-version"
     )
@@ -133,7 +133,7 @@ def _log_previous(draft: TableDraft, previous_location: str | None) -> None:
 
 
 def _keep_v1(draft: TableDraft) -> None:
-    """Old readers of version 1 look for the schema and the spec where they first were."""
+    """Keep the members that old readers of format version 1 use for the schema and spec."""
     spec = draft.spec(draft.number("default-spec-id"))
     if draft.format_version == 1 and spec is not None:
         draft.put("schema", draft.current_schema())

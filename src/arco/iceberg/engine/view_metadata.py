@@ -11,7 +11,7 @@ from arco.iceberg.engine.view_version import (
     LAST_ADDED,
     read_version,
     read_view_schema,
-    refuse_double_dialects,
+    refuse_duplicate_dialects,
     schema_id,
     version_id,
 )
@@ -22,7 +22,7 @@ _FIRST_VERSION = 1
 
 @dataclass(frozen=True)
 class ViewFacts:
-    """What the catalog wants to know of a view; `schema` is what its current version results in."""
+    """What the catalog reads from a view's metadata; `schema` is that of the current version."""
 
     view_uuid: str
     location: str
@@ -33,14 +33,14 @@ class ViewFacts:
 
 
 def new_view(request: CreateViewRequest, *, view_uuid: str, location: str, now_ms: int) -> Metadata:
-    """The metadata of a view that is asked for, with one schema and one version."""
+    """The first metadata of a view, with one schema and one version."""
     try:
         draft = ViewDraft(None, now_ms)
         draft.assign_uuid(view_uuid)
         draft.set_location(location)
         draft.set_properties(request.properties)
         draft.add_schema(request.schema)
-        # Numbers and times are ours: the client does not know yet what else there is.
+        # The server assigns numbers and times.
         first: Object = {
             "version-id": _FIRST_VERSION,
             "timestamp-ms": now_ms,
@@ -53,9 +53,9 @@ def new_view(request: CreateViewRequest, *, view_uuid: str, location: str, now_m
 
 
 def check_view(metadata: Metadata) -> Metadata:
-    """`metadata` as they are, if they are those of a view that we can serve and change.
+    """`metadata` itself, if it is a valid view's, else `Invalid`.
 
-    Whoever registers a file of their own is told here what is wrong with it.
+    A client that registers a metadata file gets the reason from here.
     """
     try:
         _check_shape(metadata)
@@ -65,7 +65,7 @@ def check_view(metadata: Metadata) -> Metadata:
 
 
 def view_facts(metadata: Metadata) -> ViewFacts:
-    """The facts of a view whose metadata are in order."""
+    """The facts of valid view metadata."""
     current = shape.integer(metadata, "current-version-id", "the view")
     version = _numbered(metadata, current)
     wanted = shape.integer(version, "schema-id", "a view version")
@@ -93,7 +93,7 @@ def _check_shape(metadata: Metadata) -> None:
     versions = [read_version(each) for each in shape.objects(metadata, "versions", "the view")]
     _check_numbers([version_id(each) for each in versions], "versions")
     for version in versions:
-        refuse_double_dialects(version)
+        refuse_duplicate_dialects(version)
     for entry in shape.objects(metadata, "version-log", "the view"):
         version_id(entry)
         shape.long(entry, "timestamp-ms", "an entry of the version log")

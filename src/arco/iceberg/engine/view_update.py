@@ -19,7 +19,7 @@ from arco.iceberg.engine.view_version import (
     LAST_ADDED,
     read_version,
     read_view_schema,
-    refuse_double_dialects,
+    refuse_duplicate_dialects,
     refuse_lost_dialects,
     same_version,
     same_view_schema,
@@ -32,7 +32,7 @@ HISTORY_ENTRIES = "version.history.num-entries"
 DROP_DIALECT = "replace.drop-dialect.allowed"
 _DEFAULT_HISTORY_ENTRIES = 10
 _MOST_INT = 2**31 - 1
-# In the order in which people read them. A view that is finished has a text where null stands here.
+# In the order of members in files. A finished view has a string where null is here.
 _EMPTY: Metadata = {
     "view-uuid": None,
     "format-version": FORMAT_VERSION,
@@ -46,7 +46,7 @@ _EMPTY: Metadata = {
 
 
 class ViewDraft:
-    """Takes one update after the other; `finished` is the outcome."""
+    """A draft of view metadata: takes updates in order; `finished` returns the result."""
 
     def __init__(self, base: Metadata | None, now_ms: int) -> None:
         self._base = base
@@ -65,14 +65,14 @@ class ViewDraft:
         self._entry: Object | None = None
 
     def assign_uuid(self, uuid: str) -> None:
-        """The view's own id, which is given once."""
+        """Set the view's uuid, once."""
         current = self._fields.get("view-uuid")
         if current is not None and current != uuid:
             raise Invalid("Cannot reassign uuid")
         self._fields["view-uuid"] = uuid
 
     def upgrade_format_version(self, wanted: int) -> None:
-        """The format's version, of which there is only one yet."""
+        """Set the format version; there is only one so far."""
         current = shape.integer(self._fields, "format-version", "the view")
         if wanted < current:
             raise Invalid(f"Cannot downgrade v{current} view to v{wanted}")
@@ -81,26 +81,26 @@ class ViewDraft:
         self._fields["format-version"] = wanted
 
     def set_location(self, location: str) -> None:
-        """Where the view's metadata files go."""
+        """Set the location of the view's metadata files."""
         if not location:
             raise Invalid("the location of a view is empty")
         self._fields["location"] = location
 
     def set_properties(self, updates: Mapping[str, str]) -> None:
-        """Properties more, or others."""
+        """Set properties."""
         _refuse_reserved(updates)
         check_property_sizes({**self._properties, **updates})
         self._properties.update(updates)
 
     def remove_properties(self, keys: Iterable[str]) -> None:
-        """Properties less; one that is not there is gone already."""
+        """Remove properties; missing ones are ignored."""
         removals = list(keys)
         _refuse_reserved(removals)
         for key in removals:
             self._properties.pop(key, None)
 
     def add_schema(self, value: Json) -> int:
-        """The number of the schema, which is added unless there is one that says the same."""
+        """Add a schema unless an equal one exists; returns its id."""
         schema = read_view_schema(value)
         for each in self._schemas:
             if same_view_schema(each, schema):
@@ -112,14 +112,14 @@ class ViewDraft:
         return number
 
     def add_version(self, value: Json) -> int:
-        """The number of the version, which is added unless there is one that says the same."""
+        """Add a version unless an equal one exists; returns its id."""
         version = read_version(value)
         version = {**version, "schema-id": self._schema_of(version)}
         for each in self._versions:
             if same_version(each, version):
                 self._last_version = version_id(each)
                 return self._last_version
-        refuse_double_dialects(version)
+        refuse_duplicate_dialects(version)
         highest = max((version_id(each) for each in self._versions), default=-1)
         number = _free(max(version_id(version), highest + 1))
         self._versions = [*self._versions, {**version, "version-id": number}]
@@ -128,7 +128,7 @@ class ViewDraft:
         return number
 
     def set_current_version(self, number: int) -> None:
-        """The version that counts from now on; the log says since when."""
+        """Set the current version and log the time."""
         if number == LAST_ADDED:
             if self._last_version is None:
                 raise Invalid("there is no last added version: add one first, or give its number")
@@ -136,13 +136,13 @@ class ViewDraft:
         if number == self._current:
             return
         version = self._version(number)
-        # A version that comes back counts from now, not from when it was made.
+        # A version that becomes current again is logged with the current time.
         at = version["timestamp-ms"] if number in self._added else self._now_ms
         self._current = number
         self._entry = {"timestamp-ms": at, "version-id": number}
 
     def finished(self) -> Metadata:
-        """The metadata as they are now: the base itself if nothing has changed."""
+        """The resulting metadata; the base itself if nothing has changed."""
         self._fill()
         if self._base is not None and self._fields == self._base:
             return self._base
@@ -158,7 +158,7 @@ class ViewDraft:
         return self._fields
 
     def _fill(self) -> None:
-        """Put what is kept apart back into the fields."""
+        """Copy the draft's lists and properties into the metadata."""
         if self._entry is not None:
             self._log = [*self._log, self._entry]
             self._entry = None
@@ -189,7 +189,7 @@ class ViewDraft:
         return self._properties.get(DROP_DIALECT, "").lower() == "true"
 
     def _expire(self, current: int) -> None:
-        """Keep the current version, those of this change, and of the others the latest."""
+        """Keep the current version, those of this commit and the latest others."""
         keep = max(len(self._added | {current}), _history_entries(self._properties))
         if len(self._versions) <= keep:
             return
@@ -200,14 +200,14 @@ class ViewDraft:
 
 
 def view_properties(view: Metadata) -> dict[str, str]:
-    """The properties of a view; null is as good as none."""
+    """The properties of a view; null counts as none."""
     if view.get("properties") is None:
         return {}
     return shape.texts(view, "properties", "the view")
 
 
 def _known_history(log: list[Object], kept: set[int]) -> list[Object]:
-    """The entries after the last one whose version is gone: a log with gaps would mislead."""
+    """The entries after the last one whose version was removed: a log has no gaps."""
     known: list[Object] = []
     for entry in log:
         if version_id(entry) in kept:
@@ -240,7 +240,7 @@ def _refuse_reserved(keys: Iterable[str]) -> None:
 
 
 def check_view_requirements(base: Metadata | None, requirements: Sequence[Json]) -> None:
-    """`Conflict` if the view (None: there is none) is not what one of the requirements says."""
+    """`Conflict` unless all requirements hold for `base`; None means that there is no view."""
     for requirement in requirements:
         demand = shape.as_object(requirement, "a requirement")
         kind = shape.text(demand, "type", "a requirement")
@@ -275,7 +275,7 @@ def apply_view_updates(base: Metadata | None, updates: Sequence[Json], *, now_ms
 
 
 def _apply(draft: ViewDraft, update: Object) -> None:
-    # As it is written: whoever checks what an update may do must see the same one as we do.
+    # Exactly as written: the checks of locations must see the same action as the engine.
     action = shape.text(update, "action", "an update")
     apply = _ACTIONS.get(action)
     if apply is None:
@@ -301,7 +301,7 @@ def _set_location(draft: ViewDraft, update: Object) -> None:
 
 
 def _set_properties(draft: ViewDraft, update: Object) -> None:
-    # Clients of long ago say `updated` and `removed`.
+    # Early clients send `updated` and `removed`.
     key = "updates" if "updates" in update or "updated" not in update else "updated"
     draft.set_properties(shape.texts(update, key, "set-properties"))
 

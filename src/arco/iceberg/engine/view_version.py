@@ -11,7 +11,7 @@ _SQL = "sql"
 
 
 def read_version(value: Json, what: str = "the view version") -> Object:
-    """The version that a client sent or a file holds, if its members have their shapes."""
+    """A version from a client or a file, if its members have the right types."""
     version = shape.without_nulls(shape.as_object(value, what), "default-catalog")
     if shape.integer(version, "version-id", what) < 0:
         raise Invalid(f"version-id of {what} is negative")
@@ -30,7 +30,7 @@ def read_version(value: Json, what: str = "the view version") -> Object:
 
 
 def _check_representation(found: Object) -> None:
-    """Each has a type, those in SQL a text and a dialect; kinds that we do not know are kept."""
+    """Check the type, and for SQL the text and dialect; unknown types are kept."""
     if _is_sql(found):
         shape.text(found, "sql", "a representation")
         if not shape.text(found, "dialect", "a representation"):
@@ -42,12 +42,12 @@ def _is_sql(found: Object) -> bool:
 
 
 def version_id(version: Object) -> int:
-    """The number of a version, or the one that an entry of the log is about."""
+    """The id of a version, or that of a log entry."""
     return shape.integer(version, "version-id", "a view version")
 
 
 def same_version(one: Object, other: Object) -> bool:
-    """Whether two versions define the same, whatever their numbers and times are."""
+    """Whether two versions have the same definition, without their ids and times."""
     return _definition(one) == _definition(other)
 
 
@@ -58,8 +58,8 @@ def _definition(version: Object) -> Object:
     }
 
 
-def refuse_double_dialects(version: Object) -> None:
-    """`Invalid` if two queries are in one dialect: nobody could tell which of them counts."""
+def refuse_duplicate_dialects(version: Object) -> None:
+    """`Invalid` if two queries have the same dialect."""
     seen: set[str] = set()
     for dialect in _dialects(version):
         if dialect in seen:
@@ -70,7 +70,7 @@ def refuse_double_dialects(version: Object) -> None:
 
 
 def refuse_lost_dialects(before: Object, after: Object) -> None:
-    """`Invalid` if `after` has no query for an engine that could read `before`."""
+    """`Invalid` if `after` lacks a dialect that `before` has."""
     lost = set(_dialects(before)) - set(_dialects(after))
     if lost:
         listed = ", ".join(sorted(lost))
@@ -81,7 +81,7 @@ def refuse_lost_dialects(before: Object, after: Object) -> None:
 
 
 def _dialects(version: Object) -> list[str]:
-    """The dialects of the queries; engines compare them without regard to case."""
+    """The dialects of the queries in lower case: engines ignore case."""
     return [
         shape.text(each, "dialect", "a representation").lower()
         for each in shape.objects(version, "representations", "a view version")
@@ -93,7 +93,7 @@ _TYPES = frozenset({"type", "element", "key", "value"})
 
 
 def read_view_schema(value: Json) -> Object:
-    """The schema, if the catalog can list its columns; its own number may be missing."""
+    """The schema, if the catalog can list its columns; its id may be missing."""
     schema = shape.without_nulls(
         shape.as_object(value, "the schema"), "schema-id", "identifier-field-ids"
     )
@@ -105,13 +105,15 @@ def read_view_schema(value: Json) -> Object:
 
 
 def schema_id(schema: Object) -> int:
-    """The number of a schema; one that was never given a number is the first."""
+    """The id of a schema; 0 if it has none."""
     return shape.maybe_integer(schema, "schema-id", "the schema") or 0
 
 
 def same_view_schema(one: Object, other: Object) -> bool:
-    """Whether two schemas are the same but for their numbers and for how they are spelt."""
-    return _identifiers(one) == _identifiers(other) and _spelt(_rest(one)) == _spelt(_rest(other))
+    """Whether two schemas are equal without their ids and differences of spelling."""
+    return _identifiers(one) == _identifiers(other) and _normalized(_rest(one)) == _normalized(
+        _rest(other)
+    )
 
 
 def _identifiers(schema: Object) -> set[int]:
@@ -126,14 +128,14 @@ def _rest(schema: Object) -> Object:
     return {key: value for key, value in schema.items() if key not in apart}
 
 
-def _spelt(value: Json) -> Json:
-    """`value` without nulls, which say no more than nothing, and types without their blanks."""
+def _normalized(value: Json) -> Json:
+    """`value` without nulls, and types without blanks."""
     if isinstance(value, list):
-        return [_spelt(each) for each in value]
+        return [_normalized(each) for each in value]
     if not isinstance(value, dict):
         return value
     return {
-        key: each.replace(" ", "") if isinstance(each, str) and key in _TYPES else _spelt(each)
+        key: each.replace(" ", "") if isinstance(each, str) and key in _TYPES else _normalized(each)
         for key, each in value.items()
         if each is not None
     }
