@@ -1,4 +1,4 @@
-"""Events of commits: who changed what, told once however often it is told."""
+"""The steps after a commit: its event, reported once however often it is sent, and its receipts."""
 
 from datetime import UTC
 
@@ -8,7 +8,7 @@ from arco.events.table import ICEBERG_COMMITTED, IcebergCommitted
 from arco.iceberg.after_commit import CommitReceipt, commit_key, committed_event
 from arco.ledger.envelope import Envelope
 from arco.storage.roles import Role
-from tests.iceberg.engine.sample_metadata import BORN_MS, add, point
+from tests.iceberg.engine.sample_metadata import CREATED_MS, add, point
 from tests.iceberg.publishing import attempt_at, publish
 from tests.iceberg.workshop import Workshop, dies, marking, on, pointer_key, refusal, with_table
 
@@ -69,9 +69,9 @@ async def test_an_event_carries_the_figures_of_the_snapshot() -> None:
         "added-records": "3",
         "added-files-size": "not a number",
     }
-    wish = {"manifest-list": f"{place}/metadata/snap.avro", "summary": summary}
-    when = {"sequence-number": 1, "timestamp-ms": BORN_MS}
-    await shop.a.commit("t", add(2**62, **{**wish, **when}), point(2**62))
+    body = {"manifest-list": f"{place}/metadata/snap.avro", "summary": summary}
+    when = {"sequence-number": 1, "timestamp-ms": CREATED_MS}
+    await shop.a.commit("t", add(2**62, **{**body, **when}), point(2**62))
     await shop.a.settle()
     _, event = await _events(shop)
     assert event.snapshot_id == str(2**62), "as text: such ids do not fit into a float"
@@ -96,7 +96,7 @@ async def test_the_envelope_names_the_caller() -> None:
     assert [each.caller for each in await shop.events()] == ["user:ann"]
 
 
-async def test_an_event_has_the_same_id_whoever_tells_it_and_another_for_each_number() -> None:
+async def test_an_event_has_the_same_id_in_every_process_and_another_for_each_pointer() -> None:
     shop, [table_id] = await with_table("t")
     await shop.a.mark("t", "x")
     first, second = await shop.chain(table_id)
@@ -150,7 +150,7 @@ async def _receipts(shop: Workshop, state: str) -> list[CommitReceipt]:
     )
 
 
-async def test_a_commit_has_a_note_before_it_and_one_after_it() -> None:
+async def test_a_commit_has_a_pending_and_a_committed_receipt() -> None:
     shop, [table_id] = await with_table("t")
     first = await shop.a.load("t")
     made = await shop.a.mark("t", "x")
@@ -171,7 +171,7 @@ async def test_a_commit_has_a_note_before_it_and_one_after_it() -> None:
         )
 
 
-async def test_receipts_lie_by_day_and_by_the_name_of_their_commit() -> None:
+async def test_receipts_are_stored_by_day_and_by_commit_key() -> None:
     shop, _ = await with_table("t")
     made = await shop.a.mark("t", "x")
     await shop.a.settle()
@@ -184,7 +184,7 @@ async def test_receipts_lie_by_day_and_by_the_name_of_their_commit() -> None:
     assert f"events/{day}/iceberg/committed/{name}-{table_id}-1.json" in keys
 
 
-async def test_an_attempt_that_lost_has_only_the_note_before_it() -> None:
+async def test_a_commit_that_lost_has_only_a_pending_receipt() -> None:
     shop, [table_id] = await with_table("t")
     shop.a.line.before("create", pointer_key(table_id, 1), lambda: shop.b.drop("t"))
     await refusal(shop.a.mark("t", "x"))
@@ -196,7 +196,7 @@ async def test_an_attempt_that_lost_has_only_the_note_before_it() -> None:
     assert result == ["create", "drop"]
 
 
-async def test_a_commit_goes_on_without_its_notes() -> None:
+async def test_a_commit_succeeds_without_its_receipts() -> None:
     shop, [table_id] = await with_table("t")
     await shop.a.settle()
     shop.a.line.fail("create", "events/", Unavailable("cut"))
@@ -206,7 +206,7 @@ async def test_a_commit_goes_on_without_its_notes() -> None:
     assert table_id in shop.a.context.after_commit.unfinished
 
 
-async def test_a_commit_that_crashed_at_its_point_has_the_note_before_it() -> None:
+async def test_a_commit_that_crashed_at_its_commit_point_has_a_pending_receipt() -> None:
     shop, [table_id] = await with_table("t")
     await shop.a.settle()
     shop.a.line.die("create", pointer_key(table_id, 1), after=True)
@@ -215,9 +215,7 @@ async def test_a_commit_that_crashed_at_its_point_has_the_note_before_it() -> No
     assert [each.pointer_number for each in await _receipts(shop, "committed")] == [0]
 
 
-async def test_a_drop_and_an_undrop_have_receipts_of_their_own_though_they_name_the_same_file() -> (
-    None
-):
+async def test_a_drop_and_an_undrop_of_one_file_have_different_receipts() -> None:
     shop, [table_id] = await with_table("t")
     await shop.a.drop("t")
     await shop.a.undrop(table_id)

@@ -45,8 +45,8 @@ async def test_a_metadata_file_is_named_by_its_number_and_by_nothing_that_comes_
 
 async def test_metadata_are_stored_compressed_if_the_table_asks_for_it() -> None:
     shop, _ = await with_table("t")
-    wish = {"write.metadata.compression-codec": "gzip"}
-    made = await shop.a.commit("t", update("set-properties", updates=wish))
+    body = {"write.metadata.compression-codec": "gzip"}
+    made = await shop.a.commit("t", update("set-properties", updates=body))
     assert str(made.location).endswith(".gz.metadata.json")
     [key] = await shop.files("00001-")
     stored = await shop.inner.store(shop.a.office.store.role).get(key)
@@ -136,7 +136,7 @@ async def test_a_commit_whose_answer_was_lost_is_found_by_its_own_number() -> No
     assert len(await shop.chain(table_id)) == 2
 
 
-async def test_a_commit_that_nobody_can_see_is_unknown_and_no_refusal() -> None:
+async def test_a_commit_with_an_unclear_result_is_unknown_and_no_refusal() -> None:
     shop, [table_id] = await with_table("t")
     shop.a.line.hide(pointer_key(table_id, 1))
     with pytest.raises(Unknown):
@@ -218,7 +218,7 @@ def _location(api: Api, key: str) -> str:
     return f"{api.context.locations.managed(table_id)}/{key.split('/', 2)[2]}"
 
 
-WISHES: list[tuple[str, list[dict[str, Json]]]] = [
+UPDATES_BY_NAME: list[tuple[str, list[dict[str, Json]]]] = [
     ("reserved", [update("set-properties", updates={"arco.owner": "x"})]),
     ("reserved in capitals", [update("set-properties", updates={"ARCO.owner": "x"})]),
     ("reserved removed", [update("remove-properties", removals=["Arco.owner"])]),
@@ -250,12 +250,14 @@ WISHES: list[tuple[str, list[dict[str, Json]]]] = [
 ]
 
 
-@pytest.mark.parametrize("wish", [each for _, each in WISHES], ids=[name for name, _ in WISHES])
+@pytest.mark.parametrize(
+    "body", [each for _, each in UPDATES_BY_NAME], ids=[name for name, _ in UPDATES_BY_NAME]
+)
 async def test_what_a_table_must_not_do_is_a_bad_request_and_changes_nothing(
-    wish: list[dict[str, Json]],
+    body: list[dict[str, Json]],
 ) -> None:
     shop, [table_id] = await with_table("t")
-    sent = json.decode(json.encode(wish).replace(b"{root}", shop.root_url.encode()), list)
+    sent = json.decode(json.encode(body).replace(b"{root}", shop.root_url.encode()), list)
     wrong = await refusal(shop.a.commit("t", *sent))
     assert (wrong.status, wrong.kind) == (400, "BadRequestException")
     assert len(await shop.chain(table_id)) == 1

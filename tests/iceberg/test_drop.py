@@ -1,4 +1,4 @@
-"""Dropping: the tombstone decides, and a name without a table is nobody's (P31)."""
+"""Drop and undrop: the tombstone decides, and a name without a table is free (P31)."""
 
 import asyncio
 
@@ -92,7 +92,7 @@ async def test_of_two_drops_one_is_told_that_the_table_is_gone() -> None:
     assert len(await shop.chain(table_id)) == 2
 
 
-async def test_a_drop_that_nobody_can_see_is_unknown_and_no_refusal() -> None:
+async def test_a_drop_with_an_unclear_result_is_unknown_and_no_refusal() -> None:
     shop, [table_id] = await with_table("t")
     shop.a.line.hide(pointer_key(table_id, 1))
     with pytest.raises(Unknown):
@@ -112,7 +112,7 @@ async def test_a_drop_is_a_success_even_if_the_name_cannot_be_released_now() -> 
     await shop.b.create("t")
 
 
-async def test_after_a_crash_between_tombstone_and_release_nobody_sees_the_table() -> None:
+async def test_after_a_crash_between_tombstone_and_release_the_table_does_not_exist() -> None:
     shop, _ = await _half_dropped()
     assert await shop.b.names() == []
     assert not await shop.b.exists("t")
@@ -133,7 +133,7 @@ async def test_a_view_list_does_not_show_a_dead_name_either() -> None:
 
 
 @pytest.mark.parametrize("meets", ["load", "exists", "commit", "drop", "rename"])
-async def test_whoever_meets_a_dead_name_releases_it(meets: str) -> None:
+async def test_every_operation_that_meets_a_dead_name_releases_it(meets: str) -> None:
     shop, _ = await _half_dropped()
     if meets == "exists":
         assert not await shop.b.exists("t")
@@ -208,7 +208,7 @@ async def test_a_drop_writes_down_first_that_the_name_may_be_dead() -> None:
     assert await shop.b.names() == ["t"], "nothing was dropped"
 
 
-async def test_a_drop_whose_doubt_cannot_be_written_down_does_not_begin() -> None:
+async def test_a_drop_whose_id_cannot_be_recorded_as_unresolved_does_not_begin() -> None:
     shop, [table_id] = await with_table("t")
     shop.a.line.fail("create", "iceberg_doubts/", Unavailable("cut"))
     with pytest.raises((Unavailable, Unknown)):
@@ -356,7 +356,7 @@ async def test_after_an_undrop_that_crashed_another_can_have_the_name() -> None:
     assert await shop.b.names() == ["old", "t"]
 
 
-async def test_an_undrop_that_landed_is_answered_as_a_success_by_whoever_is_asked() -> None:
+async def test_an_undrop_that_landed_is_answered_as_a_success_by_every_process() -> None:
     shop, [table_id] = await with_table("t")
     await shop.a.drop("t")
     await dies_at_the_compactor(shop, shop.a, shop.a.undrop(table_id, key="k"), arrives=True, nth=2)

@@ -73,7 +73,7 @@ async def _collect(shop: Workshop) -> TableGcReport:
 
 
 async def _put(shop: Workshop, key: str, **more: Any) -> str:
-    """A metadata file of somebody else in the declared place."""
+    """A metadata file from another catalog in the declared location."""
     made = new_table(
         create_request(ORDERS), table_uuid=OTHER_UUID, location=f"{ELSEWHERE}theirs", now_ms=1
     )
@@ -174,9 +174,9 @@ async def test_nothing_is_written_into_the_place_of_another_table() -> None:
             no = await refusal(shop.b.create("u", location=location, stage_create=staged))
             assert (no.status, no.kind) == (409, "AlreadyExistsException")
         placing: dict[str, Json] = {"action": "set-location", "location": location}
-        wish = making("u")
-        kept = tuple(each for each in wish.updates if each["action"] != "set-location")
-        no = await refusal(shop.b.commit("u", *kept, placing, require=wish.requirements))
+        body = making("u")
+        kept = tuple(each for each in body.updates if each["action"] != "set-location")
+        no = await refusal(shop.b.commit("u", *kept, placing, require=body.requirements))
         assert no.status == 409
     assert await _outside(shop) == before
     assert await shop.b.names() == ["t"]

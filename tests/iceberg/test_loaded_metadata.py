@@ -1,4 +1,4 @@
-"""Answers made of stored bytes: their forms, their tags, and how much of them is kept."""
+"""Loaded metadata: the forms and ETags of its answers, the cache, and loads that requests share."""
 
 import asyncio
 import gc
@@ -95,7 +95,7 @@ def test_metadata_are_parsed_when_they_are_needed_and_take_more_room_then() -> N
     assert loaded.kept_bytes > before
 
 
-def test_a_shelf_has_what_was_put_there() -> None:
+def test_a_cache_has_what_was_put_into_it() -> None:
     metadata_cache, loaded = MetadataCache(1_000_000), _loaded(table())
     assert metadata_cache.get(PLACE) is None
     metadata_cache.put(loaded)
@@ -111,7 +111,7 @@ def test_what_was_staged_is_not_kept() -> None:
     assert not metadata_cache._kept
 
 
-def test_a_full_shelf_forgets_what_was_used_longest_ago() -> None:
+def test_a_full_cache_drops_the_least_recently_used() -> None:
     each = _loaded(table()).kept_bytes
     metadata_cache = MetadataCache(20 * each)
     for n in range(200):
@@ -123,7 +123,7 @@ def test_a_full_shelf_forgets_what_was_used_longest_ago() -> None:
     assert sum(kept.kept_bytes for kept in metadata_cache._kept.values()) <= 36 * each
 
 
-def test_one_file_that_is_larger_than_the_shelf_is_kept_alone() -> None:
+def test_one_file_that_is_larger_than_the_cache_is_kept_alone() -> None:
     metadata_cache = MetadataCache(10)
     for n in range(3):
         metadata_cache.put(_loaded(table(), f"{PLACE}{n}"))
@@ -139,14 +139,14 @@ def now_ms(shop: Workshop) -> float:
 
 
 async def let_go(kept: weakref.ref[LoadedMetadata]) -> None:
-    """Wait until nobody holds it: the thread that read it may be on its way out, a ring not yet found."""
+    """Wait until it is garbage collected: a thread or a reference cycle may still hold it."""
     async with asyncio.timeout(10):
         while kept() is not None:
             gc.collect()
             await asyncio.sleep(0.01)
 
 
-async def test_requests_that_had_come_before_a_look_began_share_it() -> None:
+async def test_requests_that_arrived_before_a_load_began_share_it() -> None:
     shop, _ = await with_table("t")
     came_ms = now_ms(shop)
     shop.pass_by(1)
@@ -157,7 +157,7 @@ async def test_requests_that_had_come_before_a_look_began_share_it() -> None:
     assert len(shop.a.line.seen) == asked
 
 
-async def test_a_request_that_came_after_a_look_began_sees_what_was_committed_meanwhile() -> None:
+async def test_a_request_that_arrived_after_a_load_began_sees_later_commits() -> None:
     shop, _ = await with_table("t")
     await load_since(shop.a, now_ms(shop))
     shop.pass_by(1)
@@ -166,14 +166,14 @@ async def test_a_request_that_came_after_a_look_began_sees_what_was_committed_me
     assert await load_since(shop.a, now_ms(shop)) == {"meanwhile"}
 
 
-async def test_a_look_that_is_not_said_to_be_recent_enough_is_never_shared() -> None:
+async def test_a_load_without_a_time_is_never_shared() -> None:
     shop, _ = await with_table("t")
     await shop.a.load("t")
     await shop.b.mark("t", "at once")
     assert marks_of(await shop.a.load("t")) == {"at once"}
 
 
-async def test_a_table_that_took_over_a_name_is_not_taken_for_the_one_before() -> None:
+async def test_a_new_table_with_the_same_name_is_not_taken_for_the_old_one() -> None:
     shop, _ = await with_table("t")
     await load_since(shop.a, now_ms(shop))
     shop.pass_by(1)
@@ -183,7 +183,7 @@ async def test_a_table_that_took_over_a_name_is_not_taken_for_the_one_before() -
     assert await load_since(shop.a, now_ms(shop)) == {"new"}
 
 
-async def test_metadata_that_nobody_keeps_any_more_are_looked_for_again() -> None:
+async def test_metadata_that_left_the_cache_is_read_again() -> None:
     shop, _ = await with_table("t")
     came_ms = now_ms(shop)
     loaded = await shop.a.iceberg.tables.load(CATALOG, NS, "t", since_ms=came_ms)

@@ -118,7 +118,7 @@ def test_in_our_root_a_table_has_its_own_folder_alone_although_the_bucket_was_de
         placed(location)
 
 
-def test_on_a_disk_that_knows_no_capitals_our_root_is_ours_as_well() -> None:
+def test_on_a_case_insensitive_disk_the_root_is_still_protected() -> None:
     locations = Locations("file:///srv/Arco/tenant=default/workspace=default/", ["file:///srv/"])
     for location in ("file:///srv/arco/t", "file:/srv/ARCO/tenant=x/t", "/srv/arco"):
         with pytest.raises(Invalid, match="belongs to Arco"):

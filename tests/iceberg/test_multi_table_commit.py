@@ -1,4 +1,4 @@
-"""Commits to several tables: all of it is seen, or nothing, whoever crashes when (P33)."""
+"""Commits to several tables: readers see all or nothing, with a crash at any point (P33)."""
 
 import asyncio
 from typing import Any
@@ -50,7 +50,7 @@ async def _left_undecided(*, named: bool = False) -> tuple[Workshop, list[str]]:
 
 
 async def _impatient(shop: Workshop, api: Api, work: asyncio.Future[Any]) -> None:
-    """Let the grace go by as soon as somebody waits."""
+    """Advance the clock past the grace period once a writer waits."""
     before = api.line.asked("get", OUTCOME)
     await until(lambda: api.line.asked("get", OUTCOME) > before + 4)
     assert not work.done(), "it waits"
@@ -68,7 +68,7 @@ async def test_a_transaction_changes_all_its_tables() -> None:
     assert [key.rpartition("/")[2] for key in keys] == ["intent.json", "outcome.json"]
 
 
-async def test_nobody_sees_one_half_of_a_transaction() -> None:
+async def test_no_reader_sees_one_half_of_a_transaction() -> None:
     shop, _ = await with_table("t", "u")
     seen = []
 
@@ -90,8 +90,8 @@ async def test_a_reader_never_waits_for_a_transaction() -> None:
     assert await shop.b.names() == ["t", "u"]
 
 
-async def test_trouble_with_the_outcome_shows_nobody_the_old_version() -> None:
-    """It may have been committed, and told to the client, long ago."""
+async def test_an_unreadable_outcome_never_shows_the_old_version() -> None:
+    """It may have been committed, and answered to the client, long ago."""
     shop, _ = await with_table("t", "u")
     await shop.a.transact(*BOTH)
     shop.b.line.fail("get", OUTCOME, Unavailable("cut"))
@@ -174,7 +174,7 @@ async def test_a_change_without_a_name_or_too_many_are_bad_requests() -> None:
         await shop.a.transact(*(on(f"t{n}", marking("x")) for n in range(MOST_TABLES + 1)))
 
 
-async def test_a_lost_race_on_one_table_begins_all_anew_and_loses_nothing() -> None:
+async def test_a_lost_race_on_one_table_retries_all_tables_and_loses_nothing() -> None:
     shop, ids = await with_table("t", "u")
     last = max(ids)
     name = ["t", "u"][ids.index(last)]
@@ -236,7 +236,7 @@ async def test_a_drop_also_ends_a_transaction_that_takes_too_long() -> None:
     assert await _marks(shop.b) == [set(), set()]
 
 
-async def test_a_holder_that_was_aborted_by_the_impatient_begins_anew() -> None:
+async def test_a_holder_whose_transaction_was_aborted_by_another_writer_tries_again() -> None:
     shop, _ = await with_table("t", "u")
 
     async def meanwhile() -> None:
@@ -249,7 +249,7 @@ async def test_a_holder_that_was_aborted_by_the_impatient_begins_anew() -> None:
     assert await _marks(shop.b) == [{"x", "y"}, {"x"}]
 
 
-async def test_a_transaction_that_nobody_can_see_is_unknown_and_no_refusal() -> None:
+async def test_a_transaction_with_an_unclear_result_is_unknown_and_no_refusal() -> None:
     shop, _ = await with_table("t", "u")
     shop.a.line.hide(OUTCOME)
     with pytest.raises(Unknown):
@@ -364,7 +364,7 @@ async def test_the_name_of_an_aborted_transaction_can_be_had() -> None:
     assert await shop.b.names() == ["new", "t", "u"]
 
 
-async def test_whoever_meets_a_table_of_an_aborted_transaction_buries_it() -> None:
+async def test_an_operation_that_meets_a_table_of_an_aborted_transaction_ends_its_chain() -> None:
     shop, _ = await _left_undecided(named=True)
     work = asyncio.ensure_future(shop.b.mark("t", "y"))
     await _impatient(shop, shop.b, work)
@@ -439,8 +439,8 @@ async def test_the_columns_that_a_transaction_changes_are_shown() -> None:
     assert [each.row.name for each in columns] == ["id"]
 
 
-async def test_a_staged_table_keeps_its_uuid_though_its_transaction_is_begun_anew() -> None:
-    """The first pass has left a chain under that uuid, which is nobody's."""
+async def test_a_staged_table_keeps_its_uuid_when_its_transaction_is_retried() -> None:
+    """The first try has left a chain under that uuid, without a name."""
     shop, [t] = await with_table("t")
     staged = await shop.a.create("new", stage_create=True)
     shop.a.line.before("create", "iceberg_doubts/", lambda: _ended_by(shop, "t"))

@@ -226,7 +226,7 @@ async def test_a_success_stays_one_when_the_namespace_is_gone() -> None:
     await shop.b.drop_namespace("n", key="drop")
 
 
-async def test_a_drop_is_replayed_while_other_names_are_in_doubt() -> None:
+async def test_a_drop_is_replayed_while_other_names_are_unresolved() -> None:
     shop, _ = await with_table("t")
     await shop.a.make_namespace("n")
     await shop.a.drop_namespace("n", key="k")
@@ -237,7 +237,7 @@ async def test_a_drop_is_replayed_while_other_names_are_in_doubt() -> None:
     await shop.b.drop_namespace("n", key="k")
 
 
-async def test_a_replay_of_a_create_makes_no_parent_anew() -> None:
+async def test_a_replay_of_a_create_creates_no_parent_again() -> None:
     shop = await begun()
     await shop.a.make_namespace("a", "b", key="k")
     await shop.a.settle()

@@ -90,7 +90,7 @@ def test_what_iceberg_cannot_hold_is_400(lake: Lake, wish: Json) -> None:
         {"columns": [{"name": "a", "data_type": "int"}, {"name": "a", "data_type": "int"}]},
     ],
 )
-def test_a_wrong_wish_leaves_nothing_behind(lake: Lake, said: Json) -> None:
+def test_a_wrong_request_leaves_nothing_behind(lake: Lake, said: Json) -> None:
     body = {"name": "odd", "format": "ICEBERG", **said}
     answer = lake.http.post(f"{lake.schema}/tables", json=body)
     assert problem(answer) == (400, "invalid")

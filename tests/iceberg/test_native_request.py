@@ -1,4 +1,4 @@
-"""Requests of the catalog's own API on Iceberg tables: whoever dies on the way, they are done once."""
+"""Requests of the catalog's own API on Iceberg tables take effect once, with a crash at any point."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -125,7 +125,7 @@ async def test_a_request_whose_holder_died_before_it_landed_is_taken_over(name: 
 
 
 @every_deed
-async def test_an_answer_is_the_same_before_its_outcome_is_written_down(name: str) -> None:
+async def test_an_answer_is_the_same_before_its_outcome_is_stored(name: str) -> None:
     shop = await _shop()
     first = await _without_outcome(shop, name)
     again = await ask(shop.b, DEEDS[name])
@@ -164,7 +164,7 @@ async def test_what_has_landed_is_no_failure_though_its_columns_could_not_be_sho
     assert done is not None
     names = [each.name for each in done.columns]
     assert names[0] == "number"
-    assert names[-1] == "more"  # whoever shows columns shows all of them
+    assert names[-1] == "more"  # an update of the columns includes all of them
 
 
 async def test_a_column_change_that_loses_the_race_is_made_on_top_of_the_winner() -> None:

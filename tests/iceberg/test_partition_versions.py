@@ -1,4 +1,4 @@
-"""Versions: a change in one partition is told from all others, by the files that are live."""
+"""Versions of partitions: a change in one partition leaves the versions of the others."""
 
 from datetime import date
 from io import BytesIO
@@ -111,7 +111,7 @@ async def test_a_partition_changes_with_its_own_files_and_no_other_does() -> Non
     assert version == "2"
     assert second["country=FR"] == first["country=FR"]
     assert second["country=DE"] != first["country=DE"]
-    # The same files listed otherwise are the same data, whoever looks.
+    # The same files in other manifests are the same data, in every process.
     three = await _manifest(shop, "m3", (LIVE, de, "c"), (LIVE, fr, "a"), (0, de, "b"))
     await _commit(shop, 3, three)
     assert (await shop.b.iceberg.versions.versions(table_id))[1] == second

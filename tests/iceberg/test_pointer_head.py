@@ -1,4 +1,4 @@
-"""Where a table stands: what counts while a transaction is undecided, and after it was ended (P33)."""
+"""Heads of pointer chains while a transaction is undecided, and after it was decided (P33)."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ def _pointer(location: str, **more: object) -> Pointer:
 
 
 async def _stand(shop: Workshop, *pointers: Pointer, ended: bool = False) -> PointerHead:
-    """A chain of these, and where it stands for somebody else."""
+    """A chain of these pointers, and its head as another process resolves it."""
     chain = shop.a.context.pointers.chain(ID)
     for number, pointer in enumerate(pointers):
         is_last = number == len(pointers) - 1

@@ -1,4 +1,4 @@
-"""The fence: of all attempts at a task one publishes, whoever is late and whatever is lost (P35)."""
+"""Of all attempts at a task one publishes, with late attempts, lost answers and takeovers (P35)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -35,7 +35,7 @@ from tests.iceberg.workshop import (
 )
 
 
-async def _said(shop: Workshop, table_id: str) -> list[tuple[str, str, bool] | None]:
+async def _publications(shop: Workshop, table_id: str) -> list[tuple[str, str, bool] | None]:
     """What each number publishes: its operation, the attempt, whether it is a fence."""
     return [
         None
@@ -49,17 +49,17 @@ async def test_a_pointer_names_the_attempt_that_it_publishes() -> None:
     shop, [table_id] = await with_table("t")
     one = attempt_at(shop, "one", 0)
     await publish(shop.a, 1, one)
-    assert await _said(shop, table_id) == [None, ("commit", "one", False)]
+    assert await _publications(shop, table_id) == [None, ("commit", "one", False)]
     assert (await shop.pointers(table_id))[1].publication == one.publication()
 
 
 async def test_a_staged_snapshot_publishes_nothing_until_main_moves_to_it() -> None:
     shop, [table_id] = await with_table("t")
     await stage(shop.a, 1, attempt_at(shop, "one", 0))
-    assert await _said(shop, table_id) == [None, None]
+    assert await _publications(shop, table_id) == [None, None]
     assert await current(shop.b) is None
     await shop.a.commit("t", point(1))
-    assert await _said(shop, table_id) == [None, None, ("commit", "one", False)]
+    assert await _publications(shop, table_id) == [None, None, ("commit", "one", False)]
     assert await current(shop.b) == 1
 
 
@@ -81,7 +81,7 @@ async def test_two_attempts_that_publish_at_once_are_told_apart_at_the_second_tr
     shop.a.line.before("create", pointer_key(table_id, 1), lambda: publish(shop.b, 2, other))
     lost = await refusal(publish(shop.a, 1, attempt_at(shop, "one", 0)))
     assert lost.kind == "AttemptFencedException"
-    assert await _said(shop, table_id) == [None, ("commit", "two", False)]
+    assert await _publications(shop, table_id) == [None, ("commit", "two", False)]
 
 
 async def test_attempts_at_two_partitions_that_race_both_publish() -> None:
@@ -90,8 +90,8 @@ async def test_attempts_at_two_partitions_that_race_both_publish() -> None:
         await stage(shop.a, number, _of_partition(shop, number))
     shop.a.line.before("create", pointer_key(table_id, 3), lambda: shop.b.commit("t", point(2)))
     await shop.a.commit("t", point(1))
-    said = [each for each in await _said(shop, table_id) if each is not None]
-    assert [attempt for _, attempt, _ in said] == ["a2", "a1"]
+    publications = [each for each in await _publications(shop, table_id) if each is not None]
+    assert [attempt for _, attempt, _ in publications] == ["a2", "a1"]
 
 
 def _of_partition(shop: Workshop, number: int) -> Attempt:
@@ -110,7 +110,7 @@ async def test_a_plain_commit_is_no_fence_and_meets_none() -> None:
     await publish(shop.a, 1, None)
     await publish(shop.a, 2, attempt_at(shop, "one", 0))
     await publish(shop.a, 3, None)
-    assert await _said(shop, table_id) == [None, None, ("commit", "one", False), None]
+    assert await _publications(shop, table_id) == [None, None, ("commit", "one", False), None]
 
 
 async def test_an_attempt_that_has_published_is_told_so_and_nothing_happens() -> None:
@@ -135,11 +135,11 @@ async def test_a_publication_whose_answer_was_lost_is_done_when_it_is_asked_for_
         await publish(shop.a, 1, one, key=key)
     await publish(shop.b, 2, one)
     assert await current(shop.b) == 1
-    assert await _said(shop, table_id) == [None, ("commit", "one", False)]
+    assert await _publications(shop, table_id) == [None, ("commit", "one", False)]
 
 
 @pytest.mark.parametrize("after", [False, True])
-async def test_whoever_dies_at_the_create_leaves_one_publication_in_the_end(*, after: bool) -> None:
+async def test_a_crash_at_the_create_leaves_one_publication_in_the_end(*, after: bool) -> None:
     """The first attempt's process dies; its task is given to another, whose publication comes late."""
     shop, [table_id] = await with_table("t")
     one, two = attempt_at(shop, "one", 0), attempt_at(shop, "two", 0)
@@ -148,14 +148,18 @@ async def test_whoever_dies_at_the_create_leaves_one_publication_in_the_end(*, a
     fenced = await shop.b.iceberg.fences.fence(table_id, two, since=0)
     if after:
         assert fenced == Numbered(1, one.publication())
-        assert await _said(shop, table_id) == [None, ("commit", "one", False)]
+        assert await _publications(shop, table_id) == [None, ("commit", "one", False)]
         return
     assert fenced == 1
     two = attempt_at(shop, "two", 1)
     await publish(shop.b, 2, two)
     late = await refusal(publish(shop.b, 3, one))
     assert late.message == f"attempt two of {TASK} was given ds=1 at version 1"
-    assert await _said(shop, table_id) == [None, (FENCE, "two", True), ("commit", "two", False)]
+    assert await _publications(shop, table_id) == [
+        None,
+        (FENCE, "two", True),
+        ("commit", "two", False),
+    ]
 
 
 async def test_a_fence_stops_who_is_on_the_way_and_lets_its_own_attempt_pass() -> None:
@@ -180,7 +184,7 @@ async def test_a_fence_that_loses_against_the_publication_finds_it() -> None:
     assert found == Numbered(1, one.publication())
 
 
-async def test_a_fence_of_other_partitions_stops_nobody() -> None:
+async def test_a_fence_of_other_partitions_stops_no_attempt() -> None:
     shop, [table_id] = await with_table("t")
     other = attempt_at(shop, "two", 0, task="run/s.t@ds=2", partitions=("ds=2", "ds=3"))
     await shop.b.iceberg.fences.fence(table_id, other, since=0)
@@ -188,7 +192,7 @@ async def test_a_fence_of_other_partitions_stops_nobody() -> None:
     assert await current(shop.a) == 1
 
 
-async def test_a_fence_changes_nothing_and_nobody_is_told_of_it() -> None:
+async def test_a_fence_changes_nothing_and_is_not_reported() -> None:
     shop, [table_id] = await with_table("t")
     before = await publish(shop.a, 1, None)
     await shop.a.iceberg.fences.fence(table_id, attempt_at(shop, "two", 1), since=1)
@@ -218,12 +222,12 @@ async def test_a_table_can_be_dropped_and_come_back_behind_a_fence_and_loses_no_
         await shop.a.iceberg.fences.fence(table_id, attempt_at(shop, "three", 2), since=2)
     await shop.a.undrop(table_id)
     assert await current(shop.b) == 1
-    said = await _said(shop, table_id)
-    assert said == [None, ("commit", "one", False), (FENCE, "two", True), None, None]
+    publications = await _publications(shop, table_id)
+    assert publications == [None, ("commit", "one", False), (FENCE, "two", True), None, None]
     assert (await refusal(publish(shop.a, 2, attempt_at(shop, "three", 1)))).status == 403
 
 
-async def test_nobody_fences_on_a_head_that_is_undecided() -> None:
+async def test_no_fence_is_appended_to_an_undecided_head() -> None:
     shop, [table_id, _] = await with_table("t", "u")
     before = (await shop.a.load("t")).location
     shop.a.line.die("create", OUTCOME)
@@ -247,7 +251,7 @@ async def test_a_transaction_publishes_no_attempt() -> None:
     wrong = await refusal(shop.a.transact(*both))
     assert (wrong.status, wrong.kind) == (400, "BadRequestException")
     await shop.a.transact(on("t", await adding(shop.a, 1, one)), on("u", marking("x")))
-    assert await _said(shop, table_id) == [None, None], "to stage is to publish nothing"
+    assert await _publications(shop, table_id) == [None, None], "to stage is to publish nothing"
     assert (await refusal(shop.a.transact(_made_with(one), on("u", marking("y"))))).status == 400
 
 
@@ -274,7 +278,7 @@ async def test_a_table_that_is_made_with_its_first_data_names_their_attempt() ->
     row = (
         await (await shop.b.context.reader.head()).table(TableName("default", ("s",), "new"))
     ).row
-    assert await _said(shop, row.table_id) == [("create", "one", False)]
+    assert await _publications(shop, row.table_id) == [("create", "one", False)]
     found = await shop.b.iceberg.fences.fence(row.table_id, attempt_at(shop, "two", -1), since=-1)
     assert isinstance(found, Numbered)
 
@@ -287,7 +291,7 @@ async def test_to_go_back_to_a_published_snapshot_and_forward_again_is_no_public
     assert await current(shop.a) == 1
     await shop.b.commit("t", point(2))
     assert await current(shop.a) == 2
-    assert (await _said(shop, table_id))[3:] == [None, None]
+    assert (await _publications(shop, table_id))[3:] == [None, None]
 
 
 async def test_a_snapshot_on_top_of_the_attempts_own_does_not_hide_it() -> None:
@@ -310,7 +314,7 @@ async def test_a_cherry_pick_publishes_the_attempt_that_has_staged_its_source() 
     assert isinstance(inner, dict)
     picked["snapshot"] = {**inner, "summary": {"operation": "append", "source-snapshot-id": "1"}}
     await shop.a.commit("t", picked, point(3))
-    assert (await _said(shop, table_id))[3] == ("commit", "one", False)
+    assert (await _publications(shop, table_id))[3] == ("commit", "one", False)
 
 
 BAD = ["", "{}", "[]", '{"attempt_id":"x"}', json.encode({"attempt_id": 1}).decode(), "not json"]
@@ -363,7 +367,7 @@ async def test_a_clock_that_is_set_does_not_matter(hours: int) -> None:
     await publish(shop.a, 1, one)
     shop.inner.clock.set_forward(timedelta(hours=-hours))
     assert (await refusal(publish(shop.a, 2, two))).status == 403
-    assert await _said(shop, table_id) == [None, ("commit", "one", False)]
+    assert await _publications(shop, table_id) == [None, ("commit", "one", False)]
 
 
 async def test_an_attempt_whose_versions_were_collected_is_refused_and_so_is_its_fence() -> None:
@@ -453,7 +457,7 @@ async def test_registering_other_metadata_publishes_nothing() -> None:
     second = await shop.a.load("t")
     await shop.a.register("t", str(first.location), overwrite=True)
     await shop.a.register("t", str(second.location), overwrite=True)
-    assert (await _said(shop, table_id))[2:] == [None, None]
+    assert (await _publications(shop, table_id))[2:] == [None, None]
     assert await current(shop.b) == 1
 
 
@@ -474,7 +478,7 @@ def _at(line: Line, number: int, step: Callable[[], Awaitable[object]], *, after
 
 
 async def _take_over(shop: Workshop, table_id: str) -> bool:
-    """What the book does before it gives the task away, then what the second attempt does."""
+    """What the coordinator does before it reassigns the task, then what the second attempt does."""
     api = shop.api()
     fenced = await api.iceberg.fences.fence(table_id, attempt_at(shop, "two", 0), since=0)
     if isinstance(fenced, Numbered):
@@ -486,7 +490,7 @@ async def _take_over(shop: Workshop, table_id: str) -> bool:
 
 @pytest.mark.parametrize("key", [None, "k"])
 @pytest.mark.parametrize("after", [False, True])
-async def test_a_commit_that_stood_still_at_any_request_publishes_or_is_refused(
+async def test_a_commit_that_is_paused_at_any_request_publishes_or_is_refused(
     key: str | None, *, after: bool
 ) -> None:
     ends = set()
@@ -513,8 +517,10 @@ async def test_a_commit_that_stood_still_at_any_request_publishes_or_is_refused(
         if not took:
             break
         assert took == [by == "two"], number
-        said = [each.publication for each in await shop.pointers(table_id)]
-        published = [each.attempt_id for each in said if each is not None and not each.is_fence]
+        publications = [each.publication for each in await shop.pointers(table_id)]
+        published = [
+            each.attempt_id for each in publications if each is not None and not each.is_fence
+        ]
         assert published == [by]
         assert await current(shop.api()) == (1 if by == "one" else 2)
         ends.add(by)

@@ -1,4 +1,4 @@
-"""The reconciler: whatever a crash has left half done is finished, once, and nothing is decided anew."""
+"""The reconciler finishes what a crash has left half done, once, and decides nothing again."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -59,7 +59,7 @@ async def test_where_nothing_is_left_to_do_nothing_is_done() -> None:
     assert len(ids) == 2
 
 
-async def test_a_commit_that_nobody_has_told_of_is_told_of_once() -> None:
+async def test_a_commit_that_was_not_reported_is_reported_once() -> None:
     shop, [t] = await _quiet("t")
     shop.a.line.die("create", pointer_key(t, 1), after=True)
     await dies(shop.a, shop.a.mark("t", "x"))
@@ -69,7 +69,7 @@ async def test_a_commit_that_nobody_has_told_of_is_told_of_once() -> None:
     assert await shop.reported(t) == [(0, "create"), (1, "commit")]
 
 
-async def test_a_commit_is_told_of_though_nobody_ran_for_days() -> None:
+async def test_a_commit_is_reported_after_days_without_a_process() -> None:
     shop, [t] = await _quiet("t")
     shop.a.line.die("create", pointer_key(t, 1), after=True)
     await dies(shop.a, shop.a.mark("t", "x"))
@@ -162,11 +162,11 @@ async def test_a_transaction_that_was_left_undecided_is_ended() -> None:
     assert marks_of(await shop.b.load("t")) == {"y"}
     await shop.b.settle()
     assert await shop.reported(t) == [(0, "create"), (2, "commit")], (
-        "what was aborted is not told of"
+        "an aborted transaction is not reported"
     )
 
 
-async def test_a_table_of_a_transaction_that_was_left_undecided_is_buried() -> None:
+async def test_the_chain_of_a_table_of_an_undecided_transaction_is_ended() -> None:
     shop, _ = await _quiet("t")
     shop.a.line.die("create", OUTCOME)
     await dies(shop.a, shop.a.transact(on("t", marking("x")), making("new")))
@@ -212,7 +212,7 @@ async def test_a_table_whose_metadata_are_gone_stops_no_other() -> None:
     assert await shop.reported(u) == [(0, "create"), (1, "commit")]
 
 
-async def test_a_round_without_doubts_costs_a_look() -> None:
+async def test_a_round_without_unresolved_names_costs_one_read() -> None:
     shop, _ = await _quiet("t", "u")
     await shop.a.iceberg.reconciler.round(full=False)
     shop.a.line.seen.clear()
@@ -354,7 +354,7 @@ async def test_a_change_of_properties_that_was_finalised_is_told_as_it_was() -> 
     assert await change(shop.b) == PropertiesUpdated(("new",), ("old",), ("never",))
 
 
-async def test_a_claim_of_another_protocol_is_not_ours_to_word() -> None:
+async def test_a_claim_of_another_protocol_is_left_alone() -> None:
     shop, _ = await _quiet("t")
     shop.a.line.fail("create", "/0001.json", Unavailable("cut"))
     await shop.a.office.do_once(new_catalog("more"), "k")
@@ -379,7 +379,7 @@ async def test_a_claim_that_is_finalised_while_it_is_taken_over_has_one_outcome(
 
 
 async def test_a_refusal_is_never_made_up_for_a_claim() -> None:
-    """Whoever comes back decides; the catalog may be another by then."""
+    """The client that retries decides; the catalog may have changed by then."""
     shop, [t] = await _quiet("t")
     shop.a.line.die("create", pointer_key(t, 1))
     await dies(shop.a, shop.a.mark("t", "x", key="k"))

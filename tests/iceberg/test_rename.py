@@ -100,7 +100,7 @@ async def test_a_commit_to_the_old_name_lands_on_the_table_that_had_it() -> None
     assert marks_of(await shop.b.load("u")) == {"x"}
 
 
-async def test_a_rename_that_landed_is_a_success_whoever_has_the_names_now() -> None:
+async def test_a_rename_that_landed_is_a_success_even_if_the_names_changed_since() -> None:
     shop, _ = await with_table("t")
     await dies_at_the_compactor(shop, shop.a, shop.a.rename("t", "u", key="k"), arrives=True)
     await shop.b.rename("u", "v")

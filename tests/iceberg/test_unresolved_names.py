@@ -1,4 +1,4 @@
-"""Doubts: which names may be dead, so that lists are exact without asking for every table."""
+"""Unresolved names: which may be dead, so that lists are exact without reading every table."""
 
 import asyncio
 from datetime import timedelta
@@ -23,18 +23,18 @@ async def _open(api: Api) -> frozenset[str]:
 
 
 async def _drop_later(shop: Workshop, name: str, minutes: float) -> None:
-    """Another drop, which looks at all doubts that are there."""
+    """Another drop, which checks all unresolved ids."""
     shop.inner.clock.set_forward(timedelta(minutes=minutes))
     await shop.b.drop(name)
 
 
-async def test_without_a_drop_there_are_no_doubts() -> None:
+async def test_without_a_drop_no_name_is_unresolved() -> None:
     shop, _ = await with_table("t")
     assert await _open(shop.b) == frozenset()
     assert await shop.inner.keys("_catalog/iceberg_doubts/") == []
 
 
-async def test_a_list_costs_one_look_at_the_doubts_and_none_at_the_tables() -> None:
+async def test_a_list_reads_the_unresolved_names_once_and_no_table() -> None:
     shop, _ = await with_table("t", "u", "v")
     await shop.b.names()
     shop.b.line.seen.clear()
@@ -43,7 +43,7 @@ async def test_a_list_costs_one_look_at_the_doubts_and_none_at_the_tables() -> N
     assert shop.b.line.asked("get", "iceberg_pointers/") == 0
 
 
-async def test_a_list_looks_only_at_tables_that_are_in_doubt() -> None:
+async def test_a_list_reads_only_tables_that_are_unresolved() -> None:
     shop, [t, _, _] = await with_table("t", "u", "v")
     shop.inner.post.always = is_down
     await shop.a.drop("t")
@@ -53,7 +53,7 @@ async def test_a_list_looks_only_at_tables_that_are_in_doubt() -> None:
     assert asked <= {t, "floor"}
 
 
-async def test_a_doubt_is_left_out_once_its_name_is_released() -> None:
+async def test_an_id_is_removed_once_its_name_is_released() -> None:
     shop, [t, u] = await with_table("t", "u")
     await shop.a.drop("t")
     assert t in await _open(shop.b)
@@ -61,7 +61,7 @@ async def test_a_doubt_is_left_out_once_its_name_is_released() -> None:
     assert await _open(shop.b) == {u}
 
 
-async def test_a_doubt_stays_for_as_long_as_a_dead_name_does() -> None:
+async def test_an_id_stays_for_as_long_as_its_dead_name() -> None:
     shop, [t, u] = await with_table("t", "u")
     await dies_at_the_compactor(shop, shop.a, shop.a.drop("t"), arrives=False)
     await _drop_later(shop, "u", minutes=60)
@@ -69,7 +69,7 @@ async def test_a_doubt_stays_for_as_long_as_a_dead_name_does() -> None:
     assert await shop.b.names() == []
 
 
-async def test_a_doubt_about_a_table_that_lives_on_is_left_out_after_a_while() -> None:
+async def test_the_id_of_a_live_table_is_removed_after_a_while() -> None:
     shop, [t, _u, _] = await with_table("t", "u", "v")
     shop.a.line.die("create", pointer_key(t, 1))
     await dies(shop.a, shop.a.drop("t"))
@@ -80,8 +80,8 @@ async def test_a_doubt_about_a_table_that_lives_on_is_left_out_after_a_while() -
     assert await shop.b.names() == ["t"]
 
 
-async def test_a_doubt_about_a_table_that_has_no_name_yet_stays() -> None:
-    """Whoever makes tables in a transaction writes them down before they are named."""
+async def test_the_id_of_a_table_without_a_name_yet_stays() -> None:
+    """A transaction records the ids of its new tables before it adds their names."""
     shop, [_, u] = await with_table("t", "u")
 
     async def another() -> None:
@@ -94,8 +94,8 @@ async def test_a_doubt_about_a_table_that_has_no_name_yet_stays() -> None:
     assert await shop.b.names() == ["t"], "the new table was never decided"
 
 
-async def test_a_doubt_that_is_written_down_again_is_not_lost_to_one_who_leaves_it_out() -> None:
-    """Somebody sees it released; then it comes back and is dropped again; then the first one writes."""
+async def test_an_id_that_is_recorded_again_is_not_lost_to_a_concurrent_removal() -> None:
+    """A process sees it released; then it is undropped and dropped again; then the process writes."""
     shop, [t, _] = await with_table("t", "u")
     await shop.a.drop("t")
 
@@ -109,7 +109,7 @@ async def test_a_doubt_that_is_written_down_again_is_not_lost_to_one_who_leaves_
     assert await shop.b.names() == []
 
 
-async def test_doubts_of_many_at_once_are_all_written_down() -> None:
+async def test_concurrent_drops_are_all_recorded() -> None:
     names = [f"t{n}" for n in range(6)]
     shop, ids = await with_table(*names)
     shop.inner.post.always = is_down
@@ -119,7 +119,7 @@ async def test_doubts_of_many_at_once_are_all_written_down() -> None:
     assert await shop.b.names() == []
 
 
-async def test_what_never_got_a_name_is_a_doubt_for_a_while_only() -> None:
+async def test_an_id_that_never_got_a_name_is_unresolved_for_a_while_only() -> None:
     shop, _ = await with_table("t")
     unknown = "00000000-0000-4000-8000-000000000000"
     assert await is_unresolved(shop.a.context, unknown, is_old=False)

@@ -1,4 +1,4 @@
-"""Views: they live like tables, on chains of their own, and share the names with them."""
+"""Views: like tables they have pointer chains, and they share the namespace of names."""
 
 from typing import Any
 
@@ -180,7 +180,7 @@ async def test_a_dropped_view_is_gone_and_can_be_brought_back() -> None:
     assert _text(await _load(shop.a)) == "select 1"
 
 
-async def test_a_dead_name_of_a_view_is_nobodys() -> None:
+async def test_a_dead_name_of_a_view_is_free() -> None:
     shop, _ = await _with_view()
     await dies_at_the_compactor(shop, shop.a, _drop(shop.a), arrives=False)
     assert await names_in(await shop.inner.cold().head()) == ["v"]

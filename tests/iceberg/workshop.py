@@ -1,4 +1,4 @@
-"""An Iceberg catalog on a store of its own, and API processes whose lines to the store can fail.
+"""An Iceberg catalog on its own store, and API processes whose connections to the store can fail.
 
 Everything is the real thing but the store's answers. A process dies at a request by never coming back from
 it; whatever it was about to do does not happen.
@@ -293,7 +293,7 @@ class Workshop:
         self.inner.clock.pass_by(timedelta(seconds=seconds))
 
     async def chain(self, table_id: str) -> list[Entry]:
-        """All numbers of a table's chain, read by somebody who remembers nothing."""
+        """All entries of a table's pointer chain, read without a cache."""
         chain = self.api().context.pointers.chain(table_id)
         head = await chain.head()
         return await chain.history(0, head.number)
@@ -302,7 +302,7 @@ class Workshop:
         return [pointer_of(entry) for entry in await self.chain(table_id)]
 
     async def events(self) -> list[Envelope]:
-        """All that was told of commits, in the order of streams."""
+        """All events of commits, in the order of streams."""
         result = []
         for key in await self.inner.keys(f"ledger/{EVENTS}/"):
             parsed = parse_segment_key(key)
@@ -313,7 +313,7 @@ class Workshop:
         return result
 
     async def reported(self, table_id: str) -> list[tuple[int, str]]:
-        """The numbers of one table that were told of, and by which operation."""
+        """The pointer numbers of one table that were reported as events, with their operations."""
         payloads = [
             json.decode(bytes(each.payload), IcebergCommitted) for each in await self.events()
         ]
@@ -330,7 +330,7 @@ class Workshop:
 
 
 def open_workshop(url: str = "memory://", store_url: str = "s3://bucket/") -> Workshop:
-    """A workshop on an empty store, whose URL is what tables are told."""
+    """A workshop on an empty store with this URL."""
     inner = open_catalog(url=url, rules=Rules(ruled=frozenset({TableFormat.ICEBERG})))
     outside = open_bench("memory://", inner.runtime).backend
     return Workshop(inner, outside, f"{store_url}{SCOPE.prefix}")
@@ -373,7 +373,7 @@ async def dies_at_the_compactor(
         api.line.is_dead = True
         api.line.died.set()
         await asyncio.Event().wait()
-        raise AssertionError("nobody comes back from there")
+        raise AssertionError("the process was killed here")
 
     shop.inner.post.next(*[arrives_there] * (nth - 1), handle)
     await dies(api, work)
@@ -389,7 +389,7 @@ async def refusal(work: Awaitable[object]) -> IcebergError:
 
 
 async def bad_request(work: Awaitable[object]) -> None:
-    """A request that would be wrong at any time, as whoever finds that out first says it."""
+    """The error of a request that is invalid at any time, of whichever layer checks it first."""
     try:
         await work
     except Invalid:

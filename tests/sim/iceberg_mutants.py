@@ -1,4 +1,4 @@
-"""The Iceberg room with one rule taken out at a time; every one of these must be caught."""
+"""The Iceberg package with one rule taken out at a time; every one of these must be caught."""
 
 from .iceberg_crash import SLEEP_MS
 from .iceberg_scenario import IcebergScenario
@@ -37,9 +37,10 @@ COMMIT_MUTANTS = (
         name="pointer before its metadata",
         rule="law 3",
         target="arco.iceberg.prepared_commit:write_metadata",
-        old="context.files.create(made.location, stored),",
+        old="context.files.create(prepared.location, stored),",
         new=(
-            "(context.runtime.tasks.spawn(context.files.create(made.location, stored)), hold.check())[1],"
+            "(context.runtime.tasks.spawn(context.files.create(prepared.location, stored)),"
+            " hold.check())[1],"
         ),
     ),
     Mutant(

@@ -39,8 +39,8 @@ class CatalogRefusal(Exception):
 
 async def manifest_number(context: IcebergContext) -> int:
     """The number of a manifest that is known to exist, as the base of a claim."""
-    known = context.reader.chain.remembered()
-    return (await context.reader.head()).number if known is None else known.number
+    chain_head = context.reader.chain.remembered()
+    return (await context.reader.head()).number if chain_head is None else chain_head.number
 
 
 async def change_catalog(
@@ -67,10 +67,10 @@ async def change_catalog(
 
 async def find_catalog_change(context: IcebergContext, claim: Claim) -> Done | None:
     """The result of a claim's request, if a manifest contains it."""
-    seen = await look(context.reader.chain, claim, _requests)
-    if seen.mine is None:
+    search = await look(context.reader.chain, claim, _requests)
+    if search.mine is None:
         return None
-    return await recall(context.reader, claim.request_id, seen.mine.number)
+    return await recall(context.reader, claim.request_id, search.mine.number)
 
 
 def _requests(entry: Entry) -> list[str]:
@@ -99,9 +99,9 @@ class RenameWork:
 
     async def terms(self) -> Terms:
         base = await manifest_number(self._context)
-        found = await find_object(self._context, self._source, self._kind)
+        resolved = await find_object(self._context, self._source, self._kind)
         ids = {
-            "table": "" if found is None else found.id,
+            "table": "" if resolved is None else resolved.id,
             "object": str(new_object_id(self._context.runtime)),
         }
         return Terms(ids=ids, base=base)
@@ -137,8 +137,8 @@ class RenameWork:
 
     async def _words(self, problem: ArcoError | None) -> IcebergError:
         if isinstance(problem, AlreadyExists):
-            taken = await find_occupant(self._context, self._target)
-            label = "View" if taken is not None and taken.kind is ObjectKind.VIEW else "Table"
+            occupant = await find_occupant(self._context, self._target)
+            label = "View" if occupant is not None and occupant.kind is ObjectKind.VIEW else "Table"
             source = dotted(self._source.namespace, self._source.name)
             target = dotted(self._target.namespace, self._target.name)
             return already_exists(f"Cannot rename {source} to {target}. {label} already exists")
@@ -167,9 +167,9 @@ class DescribeWork:
 
     async def terms(self) -> Terms:
         base = await manifest_number(self._context)
-        found = await find_object(self._context, self._name, ObjectKind.VIEW)
+        resolved = await find_object(self._context, self._name, ObjectKind.VIEW)
         ids = {
-            "table": "" if found is None else found.id,
+            "table": "" if resolved is None else resolved.id,
             "object": str(new_object_id(self._context.runtime)),
         }
         return Terms(ids=ids, base=base)

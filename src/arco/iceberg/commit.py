@@ -119,45 +119,49 @@ class CommitWork:
     async def _perform_locked(self, table_id: str, claim: Claim, hold: Hold) -> Answer:
         context, chain = self._context, self._context.pointers.chain(table_id)
         self._check_deadline()
-        look, losses = await self._first_search(chain, claim), 0
-        while look.landed is None:
+        search, losses = await self._first_search(chain, claim), 0
+        while search.landed is None:
             began_ms = context.runtime.clock.elapsed_ms()
-            table_head = await context.heads.settle(await context.heads.at(look.head))
+            table_head = await context.heads.settle(await context.heads.at(search.head))
             if table_head.location is None:
                 return error_answer(not_found_error(self._engine.kind, self._name))
             base = await context.load(table_head.location)
             try:
-                made = self._prepare(base, table_head, claim)
-                if made is not None:
-                    made = await self._with_publication(chain, table_head, base, made)
+                prepared = self._prepare(base, table_head, claim)
+                if prepared is not None:
+                    prepared = await self._with_publication(chain, table_head, base, prepared)
             except (Invalid, Conflict, NotFound, AttemptFenced) as verdict:
                 return error_answer(verdict)
-            if made is None:
+            if prepared is None:
                 result = OperationResult(table_id=table_id, metadata_location=table_head.location)
                 return success_answer(result, has_landed=False)
-            await reserve_locations(context, table_id, made, base)
-            await write_metadata(context, table_id, made, hold)
+            await reserve_locations(context, table_id, prepared, base)
+            await write_metadata(context, table_id, prepared, hold)
             try:
-                head = await chain.append(table_head.chain_head, made.pointer)
+                head = await chain.append(table_head.chain_head, prepared.pointer)
             except Conflict:
                 losses += 1
                 await self._back_off(losses, began_ms)
-                look = await find_request(chain, table_head.number, claim.request_id)
+                search = await find_request(chain, table_head.number, claim.request_id)
                 continue
             if head.entry is not None:
                 context.published.learn(chain, head.entry)
-            self._schedule_steps(table_id, head, made, base)
+            self._schedule_steps(table_id, head, prepared, base)
             return success_answer(
-                OperationResult(table_id=table_id, metadata_location=made.location)
+                OperationResult(table_id=table_id, metadata_location=prepared.location)
             )
-        return _landed(table_id, look.landed)
+        return _landed(table_id, search.landed)
 
     async def _first_search(self, chain: Chain, claim: Claim) -> RequestSearch:
         """The head to begin with; without a key, the one that was read when the name was resolved."""
         if self._caller.key is not None or self._found is None:
             return await find_request(chain, claim.base, claim.request_id)
-        seen, known = self._found.table_head.chain_head, chain.remembered()
-        return RequestSearch(known if known is not None and known.number > seen.number else seen)
+        resolved_head, chain_head = self._found.table_head.chain_head, chain.remembered()
+        return RequestSearch(
+            chain_head
+            if chain_head is not None and chain_head.number > resolved_head.number
+            else resolved_head
+        )
 
     def _prepare(
         self, base: LoadedMetadata, table_head: PointerHead, claim: Claim
@@ -174,12 +178,12 @@ class CommitWork:
             request.updates, str(base.metadata["location"]), may_move=True
         )
         now_ms = context.runtime.clock.now_ms()
-        made = self._engine.apply(base.metadata, request.updates, now_ms, table_head.location)
-        if made is base.metadata:
+        metadata = self._engine.apply(base.metadata, request.updates, now_ms, table_head.location)
+        if metadata is base.metadata:
             return None
         return prepare_commit(
             context,
-            made,
+            metadata,
             number=table_head.number + 1,
             caller=self._caller,
             request_id=claim.request_id,
@@ -190,28 +194,28 @@ class CommitWork:
         )
 
     async def _with_publication(
-        self, chain: Chain, table_head: PointerHead, base: LoadedMetadata, made: PreparedCommit
+        self, chain: Chain, table_head: PointerHead, base: LoadedMetadata, prepared: PreparedCommit
     ) -> PreparedCommit | None:
         """The commit with the task attempt that it publishes; None if that has published already."""
-        if made.pointer.operation != COMMIT:
-            return made  # registering other metadata publishes nothing
-        task = published_attempt(base.metadata, made.metadata)
+        if prepared.pointer.operation != COMMIT:
+            return prepared  # registering other metadata publishes nothing
+        task = published_attempt(base.metadata, prepared.metadata)
         if task is None:
-            return made
+            return prepared
         if await self._context.published.own(chain, task, table_head.chain_head) is not None:
             return None
-        said = msgspec.structs.replace(made.pointer, publication=task.publication())
-        return replace(made, pointer=said)
+        pointer = msgspec.structs.replace(prepared.pointer, publication=task.publication())
+        return replace(prepared, pointer=pointer)
 
     def _schedule_steps(
-        self, table_id: str, head: Head, made: PreparedCommit, base: LoadedMetadata
+        self, table_id: str, head: Head, prepared: PreparedCommit, base: LoadedMetadata
     ) -> None:
         if head.entry is not None:
             self._context.after_commit.schedule(
                 table_id,
                 head.entry,
-                shape=made.shape,
-                obsolete=made.obsolete_files(base.metadata),
+                shape=prepared.shape,
+                obsolete=prepared.obsolete_files(base.metadata),
             )
 
     async def _back_off(self, losses: int, began_ms: float) -> None:
@@ -232,8 +236,8 @@ async def find_landed_commit(context: IcebergContext, claim: Claim) -> Answer | 
     table_id = claim.ids["table"]
     if not table_id:
         return None
-    seen = await find_request(context.pointers.chain(table_id), claim.base, claim.request_id)
-    return None if seen.landed is None else _landed(table_id, seen.landed)
+    search = await find_request(context.pointers.chain(table_id), claim.base, claim.request_id)
+    return None if search.landed is None else _landed(table_id, search.landed)
 
 
 def _landed(table_id: str, landed: Entry) -> Answer:

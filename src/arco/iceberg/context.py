@@ -40,14 +40,14 @@ class RowCache:
         """The row of a name in a snapshot, if there is one."""
         if snapshot is not self._snapshot or len(self._found) >= _MOST:
             self._snapshot, self._found = snapshot, {}
-        found = self._found
-        if name in found:
-            return found[name]
+        rows = self._found
+        if name in rows:
+            return rows[name]
         try:
             row = (await snapshot.table(name)).row
         except NotFound:
             row = None
-        found[name] = row
+        rows[name] = row
         return row
 
 
@@ -90,9 +90,9 @@ class IcebergContext:
 
     async def load(self, location: str) -> LoadedMetadata:
         """A metadata file: from the cache, or by one request that concurrent callers share."""
-        found = self.metadata_cache.get(location)
-        if found is not None:
-            return found
+        cached = self.metadata_cache.get(location)
+        if cached is not None:
+            return cached
         reading = self._reading.get(location)
         if reading is None:
             reading = self._reading[location] = self.runtime.tasks.spawn(self._read(location))
@@ -119,9 +119,9 @@ class IcebergContext:
             raise UnreadableMetadata(403, "ForbiddenException", f"{location}: {closed}") from closed
         finally:
             del self._reading[location]
-        found = LoadedMetadata(location, raw, config=self.config)
-        self.metadata_cache.put(found)
-        return found
+        loaded = LoadedMetadata(location, raw, config=self.config)
+        self.metadata_cache.put(loaded)
+        return loaded
 
     def keep(self, location: str, raw: bytes, metadata: Metadata) -> LoadedMetadata:
         """Cache a metadata file that was just written."""

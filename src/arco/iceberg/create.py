@@ -108,20 +108,22 @@ def check_new_metadata(
 
 def build_once(make: Callable[[str], InitialMetadata]) -> Callable[[str], InitialMetadata]:
     """`make` with its results cached by id."""
-    made: dict[str, InitialMetadata] = {}
+    built: dict[str, InitialMetadata] = {}
 
     def once(table_id: str) -> InitialMetadata:
-        if table_id not in made:
-            made[table_id] = make(table_id)
-        return made[table_id]
+        if table_id not in built:
+            built[table_id] = make(table_id)
+        return built[table_id]
 
     return once
 
 
-def creation_error(creation: Creation, problem: ArcoError, taken: TableRow | None) -> IcebergError:
+def creation_error(
+    creation: Creation, problem: ArcoError, occupant: TableRow | None
+) -> IcebergError:
     """Why the object could not be created, as an Iceberg error."""
-    if taken is not None and isinstance(problem, AlreadyExists):
-        return name_taken_error(creation, taken.kind)
+    if occupant is not None and isinstance(problem, AlreadyExists):
+        return name_taken_error(creation, occupant.kind)
     if isinstance(problem, NotFound):
         return no_such_namespace(creation.name.namespace)
     if isinstance(problem, Conflict):  # the location belongs to another table
@@ -171,9 +173,9 @@ class CreateWork:
         if creation.caller.key is None:
             # An earlier send of this request may have created it: check, and write no second one.
             is_new = not creation.is_required and await is_probably_free(context, creation.name)
-            taken = None if is_new else await find_occupant(context, creation.name)
-            if taken is not None:
-                return await _name_taken_answer(context, creation, taken)
+            occupant = None if is_new else await find_occupant(context, creation.name)
+            if occupant is not None:
+                return await _name_taken_answer(context, creation, occupant)
             # With a key only the catalog may refuse, since another holder may be creating it (P12).
             if await is_location_taken(
                 context, creation, [claim.ids["object"], claim.ids["spare"]]
@@ -187,13 +189,13 @@ class CreateWork:
             try:
                 await change_catalog(context, claim, hold, request, creation.caller.actor)
             except CatalogRefusal as verdict:
-                taken = await find_occupant(context, creation.name)
-                was_dead = taken is None and isinstance(verdict.problem, AlreadyExists)
+                occupant = await find_occupant(context, creation.name)
+                was_dead = occupant is None and isinstance(verdict.problem, AlreadyExists)
                 if was_dead and tries < _MOST_TRIES:
                     continue  # the name was dead and is released now
-                if taken is not None and isinstance(verdict.problem, AlreadyExists):
-                    return await _name_taken_answer(context, creation, taken)
-                return error_answer(creation_error(creation, verdict.problem, taken))
+                if occupant is not None and isinstance(verdict.problem, AlreadyExists):
+                    return await _name_taken_answer(context, creation, occupant)
+                return error_answer(creation_error(creation, verdict.problem, occupant))
             return await self._alive(table_id, pointer)
 
     async def _alive(self, table_id: str, pointer: Pointer) -> Answer:
@@ -272,28 +274,30 @@ async def find_created(context: IcebergContext, claim: Claim) -> Answer | None:
 
 
 async def _name_taken_answer(
-    context: IcebergContext, creation: Creation, taken: TableRow
+    context: IcebergContext, creation: Creation, occupant: TableRow
 ) -> Answer:
     """The answer where the name is taken: by another, or by this very request, whose answer was lost."""
-    if await is_repeated_create(context, creation, taken):
-        return success_answer(OperationResult(table_id=taken.table_id), has_landed=False)
-    return error_answer(name_taken_error(creation, taken.kind))
+    if await is_repeated_create(context, creation, occupant):
+        return success_answer(OperationResult(table_id=occupant.table_id), has_landed=False)
+    return error_answer(name_taken_error(creation, occupant.kind))
 
 
-async def is_repeated_create(context: IcebergContext, creation: Creation, taken: TableRow) -> bool:
+async def is_repeated_create(
+    context: IcebergContext, creation: Creation, occupant: TableRow
+) -> bool:
     """Whether what has the name is what was staged for this request, with all that it wants to add.
 
     Some clients send a create again when its answer is lost, and remove their files if it is refused.
     """
-    wanted = creation.wanted_id
+    wanted_id = creation.wanted_id
     if (
         not creation.is_required
-        or wanted is None
-        or wanted not in {taken.table_id, taken.table_uuid}
+        or wanted_id is None
+        or wanted_id not in {occupant.table_id, occupant.table_uuid}
     ):
         return False
-    snapshots = creation.make(wanted).metadata.get("snapshots") or []
-    table_head = await context.heads.of(taken.table_id)
+    snapshots = creation.make(wanted_id).metadata.get("snapshots") or []
+    table_head = await context.heads.of(occupant.table_id)
     if table_head.location is None or not isinstance(snapshots, list):
         return False
     adding: list[dict[str, Json]] = [{"action": ADD, "snapshot": each} for each in snapshots]
@@ -333,7 +337,7 @@ async def write_first_pointer(
             await chain.append(nothing, body)
             return body
         task = published_attempt(None, initial.metadata)
-        made = prepare_commit(
+        prepared = prepare_commit(
             context,
             initial.metadata,
             number=0,
@@ -346,11 +350,11 @@ async def write_first_pointer(
             publication=None if task is None else task.publication(),
         )
         # One after the other: a takeover continues from an existing pointer, so its file must exist.
-        await write_metadata(context, table_id, made, hold)
-        await chain.append(nothing, made.pointer)
+        await write_metadata(context, table_id, prepared, hold)
+        await chain.append(nothing, prepared.pointer)
     except Unknown as unclear:  # without a name the table does not exist
         raise Unavailable("the first version could not be stored; retry") from unclear
-    return made.pointer
+    return prepared.pointer
 
 
 def _pointer_to_stored(

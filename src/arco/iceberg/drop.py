@@ -61,10 +61,10 @@ class DropWork:
         self._purge = purge
 
     async def terms(self) -> Terms:
-        found = await find_object(self._context, self._name, self._kind)
-        if found is None:
+        resolved = await find_object(self._context, self._name, self._kind)
+        if resolved is None:
             return Terms(ids={"table": ""}, base=-1)
-        return Terms(ids={"table": found.id}, base=found.table_head.number)
+        return Terms(ids={"table": resolved.id}, base=resolved.table_head.number)
 
     def renew(self, claim: Claim) -> dict[str, str]:
         return claim.ids
@@ -74,10 +74,10 @@ class DropWork:
         if not table_id:
             return None
         chain = self._context.pointers.chain(table_id)
-        seen = await find_request(chain, claim.base, claim.request_id)
-        if seen.landed is None:
+        search = await find_request(chain, claim.base, claim.request_id)
+        if search.landed is None:
             return None
-        location = seen.landed.body(Pointer).metadata_location
+        location = search.landed.body(Pointer).metadata_location
         return success_answer(OperationResult(table_id=table_id, metadata_location=location))
 
     async def perform(self, claim: Claim, hold: Hold) -> Answer:
@@ -90,9 +90,9 @@ class DropWork:
 
     async def _perform_locked(self, table_id: str, claim: Claim, hold: Hold) -> Answer:
         context, chain = self._context, self._context.pointers.chain(table_id)
-        look = await find_request(chain, claim.base, claim.request_id)
-        while look.landed is None:
-            table_head = await context.heads.settle(await context.heads.at(look.head))
+        search = await find_request(chain, claim.base, claim.request_id)
+        while search.landed is None:
+            table_head = await context.heads.settle(await context.heads.at(search.head))
             if table_head.location is None:
                 return error_answer(not_found_error(self._kind, self._name))
             self._check_deadline()  # an old unresolved id may be forgotten
@@ -101,7 +101,7 @@ class DropWork:
             try:
                 head = await chain.append(table_head.chain_head, tombstone, tombstone=True)
             except Conflict:
-                look = await find_request(chain, table_head.number, claim.request_id)
+                search = await find_request(chain, table_head.number, claim.request_id)
                 continue
             ended = PointerHead(head, tombstone, None)
             try:
@@ -119,21 +119,21 @@ class DropWork:
             )
         return success_answer(
             OperationResult(
-                table_id=table_id, metadata_location=look.landed.body(Pointer).metadata_location
+                table_id=table_id, metadata_location=search.landed.body(Pointer).metadata_location
             )
         )
 
     def _tombstone(self, table_head: PointerHead, claim: Claim) -> Pointer:
         """The last pointer; it names the last metadata file, for an undrop."""
-        location, last = str(table_head.location), table_head.pointer
-        if last is None or last.metadata_location != location:
+        location, last_pointer = str(table_head.location), table_head.pointer
+        if last_pointer is None or last_pointer.metadata_location != location:
             # The head belongs to an aborted transaction, so its facts are not the table's.
-            uuid = None if last is None else last.table_uuid
-            last = Pointer(
+            uuid = None if last_pointer is None else last_pointer.table_uuid
+            last_pointer = Pointer(
                 request_id="", operation="", actor="", metadata_location=location, table_uuid=uuid
             )
         return msgspec.structs.replace(
-            last,
+            last_pointer,
             request_id=claim.request_id,
             operation=self._operation,
             actor=self._caller.actor,
@@ -165,10 +165,10 @@ async def _purge(context: IcebergContext, table_id: str, metadata_location: str)
 async def is_unresolved(context: IcebergContext, table_id: str, *, is_old: bool) -> bool:
     """Whether the catalog has, or is about to get, the name of a table that may be dropped."""
     try:
-        found = await (await context.reader.head()).find(table_id, dropped=True)
+        table = await (await context.reader.head()).find(table_id, dropped=True)
     except NotFound:
         return not is_old  # its name may be added at this moment
-    if not isinstance(found.row, TableRow) or found.row.dropped_at is not None:
+    if not isinstance(table.row, TableRow) or table.row.dropped_at is not None:
         return False
     if not is_old:
         return True
@@ -234,10 +234,10 @@ class UndropWork:
         context, chain = self._context, self._context.pointers.chain(self._table_id)
         while True:
             table_head = await context.heads.settle(await context.heads.of(self._table_id))
-            last = table_head.pointer
-            if last is None or last.purge or last.operation == "bury":
+            last_pointer = table_head.pointer
+            if last_pointer is None or last_pointer.purge or last_pointer.operation == "bury":
                 return None
-            if table_head.is_live and last.request_id == claim.request_id:
+            if table_head.is_live and last_pointer.request_id == claim.request_id:
                 return table_head
             if not table_head.is_live:
                 try:
@@ -248,7 +248,9 @@ class UndropWork:
                 return table_head  # it was not dropped: the catalog refuses the request
             await hold.check()
             try:
-                await chain.append(table_head.chain_head, self._pointer(last, table_head, claim))
+                await chain.append(
+                    table_head.chain_head, self._pointer(last_pointer, table_head, claim)
+                )
             except Conflict:
                 continue
 
@@ -257,8 +259,8 @@ class UndropWork:
         snapshot = await self._context.reader.head()
         row = (await snapshot.find(self._table_id, dropped=True)).row
         catalog, *levels, name = await snapshot.levels(row)
-        wanted = FullName(catalog, tuple(levels), self._name or name)
-        return await find_occupant(self._context, wanted) is not None
+        full_name = FullName(catalog, tuple(levels), self._name or name)
+        return await find_occupant(self._context, full_name) is not None
 
     async def _is_named(self) -> bool:
         try:
@@ -267,10 +269,10 @@ class UndropWork:
             return False
         return True
 
-    def _pointer(self, last: Pointer, table_head: PointerHead, claim: Claim) -> Pointer:
+    def _pointer(self, last_pointer: Pointer, table_head: PointerHead, claim: Claim) -> Pointer:
         return msgspec.structs.replace(
-            last,
-            metadata_location=table_head.location or last.metadata_location,
+            last_pointer,
+            metadata_location=table_head.location or last_pointer.metadata_location,
             transaction=None,
             request_id=claim.request_id,
             operation="undrop",

@@ -94,11 +94,11 @@ class TableFiles:
         resolved, janitor = self._resolve(location), self._cleaner()
         below = f"{resolved.key}/" if resolved.key else ""
         if resolved.declared is None:
-            found = janitor.list(below)
+            listing = janitor.list(below)
         else:
-            found = self._outside[resolved.declared].seen_by(Role.JANITOR).list(below)
+            listing = self._outside[resolved.declared].seen_by(Role.JANITOR).list(below)
         folder = location.rstrip("/")
-        async for meta in found:
+        async for meta in listing:
             yield replace(meta, key=f"{folder}/{meta.key.removeprefix(below)}")
 
     async def make_folders(self, table_location: str) -> None:

@@ -92,14 +92,14 @@ class FormatRouter:
 
     async def _row(self, name: TableName) -> TableRow | None:
         reader = self._context.reader
-        known = reader.remembered()
-        row = None if known is None else await _find_row(known, name)
+        snapshot = reader.remembered()
+        row = None if snapshot is None else await _find_row(snapshot, name)
         return await _find_row(await reader.head(), name) if row is None else row
 
     async def _clear(self, name: TableName) -> None:
         """Release a name that another object is about to get, if it is dead."""
-        known = self._context.reader.remembered()
-        row = None if known is None else await _find_row(known, name)
+        snapshot = self._context.reader.remembered()
+        row = None if snapshot is None else await _find_row(snapshot, name)
         if row is not None and row.format is TableFormat.ICEBERG:
             await find_occupant(self._context, FullName(name.catalog, name.schema, name.table))
 

@@ -106,12 +106,12 @@ class TableGarbageCollector:
                     tell(what, problem)
 
         before_ms = await store_now_ms(self._janitor) - self._retention_ms
-        snapshot, seen = await self._context.reader.head(), 0
+        snapshot, count = await self._context.reader.head(), 0
         async for row in every_table(snapshot, TableFormat.ICEBERG):
             await guarded(row.table_id, self._table(row.table_id, before_ms, done))
-            seen += 1
+            count += 1
             if progress is not None:
-                progress(seen)
+                progress(count)
         async for row in every_table(snapshot, TableFormat.ICEBERG, dropped=True):
             await guarded(row.table_id, self._dropped(row.table_id, done))
         await guarded("receipts", self._receipts(done))
@@ -137,11 +137,11 @@ class TableGarbageCollector:
     async def _dropped(self, table_id: str, done: TableGcReport) -> None:
         """Delete the files of a purged table at once: it cannot be undropped."""
         table_head = await self._context.heads.of(table_id)
-        last = table_head.pointer
-        if table_head.tombstone is None or last is None or not last.purge:
+        tombstone = table_head.pointer
+        if table_head.tombstone is None or tombstone is None or not tombstone.purge:
             return
         done.purged += await purge(
-            self._context, table_id, last.metadata_location, dry_run=done.dry_run
+            self._context, table_id, tombstone.metadata_location, dry_run=done.dry_run
         )
 
     async def _receipts(self, done: TableGcReport) -> None:
@@ -219,15 +219,15 @@ async def _belongs_to(context: IcebergContext, home: str, location: str) -> bool
     if location.startswith(f"{home}/"):
         return True
     try:
-        found = json.decode(decompress(await context.files.read(location)), dict)
+        metadata = json.decode(decompress(await context.files.read(location)), dict)
     except (Invalid, NotFound):
         return False
-    return str(found.get("location")).rstrip("/") == home
+    return str(metadata.get("location")).rstrip("/") == home
 
 
 def _number(location: str) -> int | None:
-    found = _NAME.search(location)
-    return None if found is None else int(found[1])
+    match = _NAME.search(location)
+    return None if match is None else int(match[1])
 
 
 async def purge(
@@ -255,21 +255,25 @@ async def purge(
     return gone
 
 
-async def _in_folder(context: IcebergContext, home: str, last: str) -> AsyncIterator[str]:
+async def _in_folder(
+    context: IcebergContext, home: str, metadata_location: str
+) -> AsyncIterator[str]:
     async for meta in context.files.list_below(home):
-        if meta.key != last:
+        if meta.key != metadata_location:
             yield meta.key
-    yield last
+    yield metadata_location
 
 
-async def _named(context: IcebergContext, metadata: Metadata, last: str) -> AsyncIterator[str]:
+async def _named(
+    context: IcebergContext, metadata: Metadata, metadata_location: str
+) -> AsyncIterator[str]:
     """Data files, then manifests, then manifest lists, then metadata files."""
-    seen: set[str] = set()
+    read_manifests: set[str] = set()
     for snapshot in objects_of(metadata, "snapshots"):
         manifests = await _manifests(context, snapshot)
         for manifest in manifests:
-            if manifest not in seen:
-                seen.add(manifest)
+            if manifest not in read_manifests:
+                read_manifests.add(manifest)
                 for entry in await _records(context, manifest):
                     yield str(_field(entry.get("data_file"), "file_path"))
         for manifest in manifests:
@@ -280,7 +284,7 @@ async def _named(context: IcebergContext, metadata: Metadata, last: str) -> Asyn
             yield str(each.get("statistics-path"))
     for earlier in sorted(logged_files(metadata)):
         yield earlier
-    yield last
+    yield metadata_location
 
 
 async def _manifests(context: IcebergContext, snapshot: dict[str, Json]) -> list[str]:

@@ -73,18 +73,18 @@ class LoadedMetadata:
 
     def body(self, form: SnapshotsMode) -> bytes:
         """The answer to a load."""
-        known = self._plain.get(form)
-        if known is None:
-            known = self._plain[form] = self._without_history()
-        return known
+        body = self._plain.get(form)
+        if body is None:
+            body = self._plain[form] = self._without_history()
+        return body
 
     def gzipped(self, form: SnapshotsMode) -> bytes:
         """The same, compressed."""
-        known = self._gzipped.get(form)
-        if known is None:
-            known = self._gzipped[form] = gzip.compress(self.body(form), _LEVEL, mtime=0)
-            self.kept_bytes += len(known)
-        return known
+        body = self._gzipped.get(form)
+        if body is None:
+            body = self._gzipped[form] = gzip.compress(self.body(form), _LEVEL, mtime=0)
+            self.kept_bytes += len(body)
+        return body
 
     def _without_history(self) -> bytes:
         """The answer with only the snapshots that a branch or tag names."""
@@ -108,8 +108,8 @@ class LoadedMetadata:
 
 
 def _parse(raw: bytes) -> Metadata:
-    found: Metadata = json.decode(raw, dict)
-    return check_view(found) if "view-uuid" in found else complete_metadata(found)
+    metadata: Metadata = json.decode(raw, dict)
+    return check_view(metadata) if "view-uuid" in metadata else complete_metadata(metadata)
 
 
 class MetadataCache:
@@ -122,10 +122,10 @@ class MetadataCache:
 
     def get(self, location: str) -> LoadedMetadata | None:
         """The file, if it is cached."""
-        found = self._kept.get(location)
-        if found is not None:
+        loaded = self._kept.get(location)
+        if loaded is not None:
             self._kept.move_to_end(location)
-        return found
+        return loaded
 
     def put(self, loaded: LoadedMetadata) -> None:
         """Cache a file; its size may grow later, as answers are built from it."""

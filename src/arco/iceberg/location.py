@@ -217,11 +217,11 @@ class Locations:
         for update in updates:
             if update.get("action") != "set-location":
                 continue
-            wanted = _text(update.get("location"), "location").rstrip("/")
+            new_location = _text(update.get("location"), "location").rstrip("/")
             if is_create:
-                location = self.table_location(wanted, table_id=table_id, also=also).url
-            elif wanted != location.rstrip("/"):
-                location = self._moved(location, wanted, may_move=may_move)
+                location = self.table_location(new_location, table_id=table_id, also=also).url
+            elif new_location != location.rstrip("/"):
+                location = self._moved(location, new_location, may_move=may_move)
         for update in updates:
             self._check_update(update, location)
         return location
@@ -237,13 +237,13 @@ class Locations:
             folder = _text(properties[METADATA_PATH], METADATA_PATH).rstrip("/")
         return f"{folder}/{number:05d}-{uuid}{_suffix(properties.get(CODEC, 'none'))}"
 
-    def _moved(self, location: str, wanted: str, *, may_move: bool) -> str:
-        if not may_move or self._resolver.find(wanted).declared is None:
+    def _moved(self, location: str, new_location: str, *, may_move: bool) -> str:
+        if not may_move or self._resolver.find(new_location).declared is None:
             raise Invalid(
-                f"a table stays where it is: it cannot be moved from {location} to {wanted}; create "
+                f"a table stays where it is: it cannot be moved from {location} to {new_location}; create "
                 "another there, and copy"
             )
-        return wanted
+        return new_location
 
     def _check_update(self, update: Mapping[str, Json], table_location: str) -> None:
         action = update.get("action")

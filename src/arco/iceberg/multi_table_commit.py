@@ -74,7 +74,7 @@ class _PreparedTable:
     """One table in one try: the prepared commit, and the head it follows."""
 
     table_id: str
-    made: PreparedCommit
+    prepared: PreparedCommit
     head: Head
     base: LoadedMetadata
 
@@ -98,12 +98,12 @@ class MultiTableCommitWork:
     async def terms(self) -> Terms:
         context = self._context
         base = await manifest_number(context)
-        found = await context.runtime.tasks.gather(
+        resolved = await context.runtime.tasks.gather(
             *(find_object(context, each.name, TABLE_ENGINE.kind) for each in self._changes)
         )
         ids = {
             "transaction": new_ulid(context.runtime),
-            "tables": ",".join("" if each is None else each.id for each in found),
+            "tables": ",".join("" if each is None else each.id for each in resolved),
         }
         return Terms(ids=ids, base=base)
 
@@ -213,10 +213,10 @@ class MultiTableCommitWork:
             if not all(was_applied(base.metadata, each.updates) for each in change.requests):
                 return False
         for change in self._creations:
-            taken, creation = await find_occupant(self._context, change.name), change.creation
-            if taken is None or creation is None:
+            occupant, creation = await find_occupant(self._context, change.name), change.creation
+            if occupant is None or creation is None:
                 return False
-            if not await is_repeated_create(self._context, creation, taken):
+            if not await is_repeated_create(self._context, creation, occupant):
                 return False
         return True
 
@@ -256,7 +256,7 @@ class MultiTableCommitWork:
             context.locations.check_updates(request.updates, location, may_move=True)
             metadata = TABLE_ENGINE.apply(metadata, request.updates, now_ms, table_head.location)
         refuse_attempt(base.metadata, metadata)
-        made = prepare_commit(
+        prepared = prepare_commit(
             context,
             metadata,
             number=table_head.number + 1,
@@ -270,20 +270,20 @@ class MultiTableCommitWork:
             # A table without updates takes part too, so that no other request changes it meanwhile.
             stored=table_head.location if metadata is base.metadata else None,
         )
-        return _PreparedTable(table_id, made, table_head.chain_head, base)
+        return _PreparedTable(table_id, prepared, table_head.chain_head, base)
 
     async def _check_creation(self, change: TableChange) -> Creation:
         """The creation of a new table, if its name and its location are free."""
         creation = change.creation
         if creation is None:
             raise Invalid(f"{change.name.name} is not a table to create")
-        taken = await find_occupant(self._context, change.name)
-        if taken is not None:
-            raise name_taken_error(creation, taken.kind)
+        occupant = await find_occupant(self._context, change.name)
+        if occupant is not None:
+            raise name_taken_error(creation, occupant.kind)
         if await is_location_taken(self._context, creation):
             raise location_taken_error()
-        wanted = creation.wanted_id or str(new_object_id(self._context.runtime))
-        refuse_attempt(None, creation.make(wanted).metadata)
+        table_id = creation.wanted_id or str(new_object_id(self._context.runtime))
+        refuse_attempt(None, creation.make(table_id).metadata)
         return creation
 
     async def _begin(
@@ -294,8 +294,8 @@ class MultiTableCommitWork:
         participants = tuple(
             Participant(
                 table_id=each.table_id,
-                number=each.made.number,
-                metadata_location=each.made.location,
+                number=each.prepared.number,
+                metadata_location=each.prepared.location,
             )
             for each in tables
         )
@@ -307,15 +307,15 @@ class MultiTableCommitWork:
         )
 
     async def _store(self, table: _PreparedTable, hold: Hold) -> None:
-        await reserve_locations(self._context, table.table_id, table.made, table.base)
-        await write_metadata(self._context, table.table_id, table.made, hold)
+        await reserve_locations(self._context, table.table_id, table.prepared, table.base)
+        await write_metadata(self._context, table.table_id, table.prepared, hold)
 
     async def _append_pointers(self, tables: list[_PreparedTable]) -> list[tuple[str, Entry]]:
         """Append the pointers in the order of the tables' ids, so that transactions cannot deadlock."""
         entries = []
         for table in tables:
             chain = self._context.pointers.chain(table.table_id)
-            head = await chain.append(table.head, table.made.pointer)
+            head = await chain.append(table.head, table.prepared.pointer)
             if head.entry is not None:
                 entries.append((table.table_id, head.entry))
         return entries
@@ -352,8 +352,8 @@ class MultiTableCommitWork:
         self, creation: Creation, claim: Claim, hold: Hold, transaction: str
     ) -> tuple[str, Pointer]:
         """Write the first pointer under the staged id, or under a new one if that is used."""
-        wanted = creation.wanted_id or str(new_object_id(self._context.runtime))
-        for table_id in (wanted, str(new_object_id(self._context.runtime))):
+        wanted_id = creation.wanted_id or str(new_object_id(self._context.runtime))
+        for table_id in (wanted_id, str(new_object_id(self._context.runtime))):
             try:
                 pointer = await write_first_pointer(
                     self._context, creation, table_id, claim, hold, transaction=transaction
@@ -375,9 +375,9 @@ class MultiTableCommitWork:
         for change in self._creations:
             if change.creation is None:
                 continue
-            taken = await find_occupant(self._context, change.name)
-            if taken is not None:
-                return error_answer(creation_error(change.creation, problem, taken))
+            occupant = await find_occupant(self._context, change.name)
+            if occupant is not None:
+                return error_answer(creation_error(change.creation, problem, occupant))
         if isinstance(problem, AlreadyExists) and number < _MOST_DEAD_NAMES:
             return None
         creation = next(each.creation for each in self._creations if each.creation is not None)
@@ -391,8 +391,8 @@ class MultiTableCommitWork:
         self._context.after_commit.schedule(
             table.table_id,
             entry,
-            shape=table.made.shape,
-            obsolete=table.made.obsolete_files(table.base.metadata),
+            shape=table.prepared.shape,
+            obsolete=table.prepared.obsolete_files(table.base.metadata),
         )
 
     @asynccontextmanager

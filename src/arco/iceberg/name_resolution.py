@@ -81,10 +81,10 @@ async def resolve_name(
     context: IcebergContext, name: FullName, kind: ObjectKind, *, ahead: bool = False
 ) -> ResolvedObject:
     """The table or view of this name, or an Iceberg error."""
-    found = await find_object(context, name, kind, ahead=ahead)
-    if found is None:
+    resolved = await find_object(context, name, kind, ahead=ahead)
+    if resolved is None:
         raise not_found_error(kind, name)
-    return found
+    return resolved
 
 
 async def find_object(
@@ -131,8 +131,8 @@ async def is_probably_free(context: IcebergContext, name: FullName) -> bool:
 
     For callers that let the catalog decide afterwards; no request in a warm process.
     """
-    known = context.reader.remembered()
-    return known is not None and await context.rows.find(known, name.table) is None
+    snapshot = context.reader.remembered()
+    return snapshot is not None and await context.rows.find(snapshot, name.table) is None
 
 
 async def release_name(
@@ -179,8 +179,8 @@ async def _find_row_and_head(
     context: IcebergContext, name: FullName, glimpse: Callable[[Entry], None] | None = None
 ) -> tuple[TableRow | None, PointerHead | None]:
     """The row of a name in the newest snapshot, and its head if the id was guessed right."""
-    known = context.reader.remembered()
-    guess = None if known is None else await context.rows.find(known, name.table)
+    remembered = context.reader.remembered()
+    guess = None if remembered is None else await context.rows.find(remembered, name.table)
     if guess is None or guess.format is not TableFormat.ICEBERG:
         return await context.rows.find(await context.reader.head(), name.table), None
     newest, table_head = await context.runtime.tasks.gather(
@@ -191,7 +191,7 @@ async def _find_row_and_head(
         ),
     )
     row: TableRow | None = guess
-    if cast("Snapshot", newest) is not known:
+    if cast("Snapshot", newest) is not remembered:
         row = await context.rows.find(cast("Snapshot", newest), name.table)
     if row is None or row.table_id != guess.table_id:
         return row, None

@@ -66,8 +66,8 @@ class Namespaces:
         if parent:
             parent_id = (await _schema(snapshot, catalog, check_namespace(parent))).schema_id
         catalog_id = (await snapshot.catalog(catalog)).row.catalog_id
-        found = await snapshot.schemas(catalog_id, parent_id, after=after, limit=limit)
-        return [each.row.name for each in found]
+        schemas = await snapshot.schemas(catalog_id, parent_id, after=after, limit=limit)
+        return [each.row.name for each in schemas]
 
     async def create(
         self, catalog: str, request: CreateNamespaceRequest, caller: Caller
@@ -156,10 +156,10 @@ class Namespaces:
         row = await _schema(await context.reader.head(), catalog, levels)
         for table_id in sorted(unresolved):
             try:
-                found = await (await context.reader.head()).find(table_id)
+                table = await (await context.reader.head()).find(table_id)
             except NotFound:
                 continue
-            if getattr(found.row, "schema_id", None) != row.schema_id:
+            if getattr(table.row, "schema_id", None) != row.schema_id:
                 continue
             table_head = await context.heads.settle(await context.heads.of(table_id))
             if not table_head.is_live:
@@ -238,11 +238,11 @@ class _PropertiesWork(_SchemaWork):
     async def terms(self) -> Terms:
         terms = await super().terms()
         try:
-            found = await (await self._context.reader.head()).schema(self._target)
-            there = set(_properties(found.row))
+            schema = await (await self._context.reader.head()).schema(self._target)
+            existing = set(_properties(schema.row))
         except NotFound:
-            there = set()
-        gone = [key for key in dict.fromkeys(self._request.removals) if key in there]
+            existing = set()
+        gone = [key for key in dict.fromkeys(self._request.removals) if key in existing]
         return Terms(ids=terms.ids | {"removed": json.encode(gone).decode()}, base=terms.base)
 
     def result(self, claim: Claim) -> OperationResult:

@@ -107,11 +107,11 @@ class NativeTables:
     async def view(self, name: TableName) -> Metadata:
         """The metadata of a view, or `NotFound`."""
         try:
-            found = await resolve_name(self._context, _name(name), ObjectKind.VIEW)
+            resolved = await resolve_name(self._context, _name(name), ObjectKind.VIEW)
         except IcebergError as missing:
             raise NotFound(f"there is no view {name.table!r} in this schema") from missing
         try:
-            return (await self._context.load(found.location)).metadata
+            return (await self._context.load(resolved.location)).metadata
         except UnreadableMetadata as problem:
             raise unreadable_to_core_error(problem) from problem
 
@@ -218,8 +218,8 @@ class NativeTables:
         done = await self._shown(result)
         described = UpdateTable(target=target, **_description(request))
         row = table_row_of(done).row
-        wished = amended(described, row)
-        if all(getattr(row, name) == value for name, value in wished.items()):
+        requested = amended(described, row)
+        if all(getattr(row, name) == value for name, value in requested.items()):
             return done
         return await change(self._context.committer, described, caller.actor)
 
@@ -288,8 +288,8 @@ def _specs(request: ColumnRequest) -> tuple[ColumnSpec, ...]:
     if isinstance(request, DropColumn):
         return ()
     anything = ColumnSpec(name="c", data_type="int")
-    wished = {name: getattr(request, name) for name in ColumnSpec.__struct_fields__}
-    asked = {name: value for name, value in wished.items() if value is not UNSET}
+    members = {name: getattr(request, name) for name in ColumnSpec.__struct_fields__}
+    asked = {name: value for name, value in members.items() if value is not UNSET}
     return (msgspec.structs.replace(anything, **asked),)
 
 

@@ -43,10 +43,10 @@ class _ShownCommit(CommitWork):
     """A commit whose columns the caller updates in the catalog before the answer."""
 
     def _schedule_steps(
-        self, table_id: str, head: Head, made: PreparedCommit, base: LoadedMetadata
+        self, table_id: str, head: Head, prepared: PreparedCommit, base: LoadedMetadata
     ) -> None:
         if head.entry is not None:
-            obsolete = made.obsolete_files(base.metadata)
+            obsolete = prepared.obsolete_files(base.metadata)
             self._context.after_commit.schedule(table_id, head.entry, obsolete=obsolete)
 
 
@@ -64,13 +64,13 @@ class ColumnCommitWork(_ShownCommit):
     ) -> PreparedCommit | None:
         metadata = base.metadata
         schema = current_schema(metadata)
-        last = shape.integer(metadata, "last-column-id", "the table")
-        after, _ = change_schema(schema, last, self._requested)
+        last_column_id = shape.integer(metadata, "last-column-id", "the table")
+        after, _ = change_schema(schema, last_column_id, self._requested)
         if after is schema:
             return None
-        known = metadata["current-schema-id"]
+        schema_id = metadata["current-schema-id"]
         self._request = CommitTableRequest(
-            requirements=({"type": "assert-current-schema-id", "current-schema-id": known},),
+            requirements=({"type": "assert-current-schema-id", "current-schema-id": schema_id},),
             updates=(
                 {"action": "add-schema", "schema": after},
                 {"action": "set-current-schema", "schema-id": _LAST_ADDED},
@@ -129,18 +129,18 @@ class ViewCommitWork(_ShownCommit):
         columns = self._requested.columns
         if columns is UNSET:
             return schema
-        known = {field["name"]: field for field in shape.objects(schema, "fields", "the view")}
+        old_fields = {field["name"]: field for field in shape.objects(schema, "fields", "the view")}
         schemas = shape.objects(metadata, "schemas", "the view")
-        last = max(index_schema(each).highest for each in schemas)
+        last_id = max(index_schema(each).highest for each in schemas)
 
         def next_id() -> int:
-            nonlocal last
-            last += 1
-            return last
+            nonlocal last_id
+            last_id += 1
+            return last_id
 
         fields: list[Json] = []
         for column in columns:
-            field, old = field_of(column), known.get(column.name)
+            field, old = field_of(column), old_fields.get(column.name)
             if old is not None and spark_type(old["type"], column.name) == normalise(
                 column.data_type
             ):
@@ -227,13 +227,13 @@ async def show_columns(
 async def read_shown(context: IcebergContext, table_id: str) -> Done:
     """A table or view in the newest snapshot, live or dropped."""
     snapshot = await context.reader.head()
-    found = await snapshot.find(table_id, dropped=True)
+    table = await snapshot.find(table_id, dropped=True)
     listed = await snapshot.columns(table_id)
     return Done(
-        number=found.commit,
+        number=table.commit,
         commit_ulid="",
         operation="",
-        object=found,
+        object=table,
         columns=tuple(each.row for each in listed),
     )
 

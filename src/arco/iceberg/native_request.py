@@ -84,8 +84,8 @@ class IfMatchWork:
             return None
         reader = self._context.reader
         try:
-            found = await (reader.remembered() or await reader.head()).find(table_id)
-            refuse_stale(self._expected, found)
+            table = await (reader.remembered() or await reader.head()).find(table_id)
+            refuse_stale(self._expected, table)
         except NotFound:
             return None
         except PreconditionFailed as stale:
@@ -129,8 +129,8 @@ class KeyedNativeWork:
         if way is None:
             return await self._plain.find(claim)
         operation = self._of(ObjectKind(way))
-        found = await operation.work.find(claim)
-        return None if found is None else await self._told(operation, found)
+        answer = await operation.work.find(claim)
+        return None if answer is None else await self._told(operation, answer)
 
     async def perform(self, claim: Claim, hold: Hold) -> Answer:
         way = claim.ids.get(_WAY)

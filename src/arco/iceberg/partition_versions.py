@@ -137,13 +137,13 @@ class IcebergVersions:
         current = current_snapshot_id(metadata)
         if current is None:
             return None, {}
-        known = self._digests_by_table.get(table_id)
-        if known is None or known[0] != location:
-            known = location, await self._partitions(metadata, current)
-            self._digests_by_table[table_id] = known
+        cached = self._digests_by_table.get(table_id)
+        if cached is None or cached[0] != location:
+            cached = location, await self._partitions(metadata, current)
+            self._digests_by_table[table_id] = cached
             if len(self._digests_by_table) > _REMEMBERED_TABLES:
                 self._digests_by_table.popitem(last=False)
-        return str(current), dict(known[1])
+        return str(current), dict(cached[1])
 
     async def files_without_attempt(self, table_id: str) -> list[AddedFile]:
         """The live files, data and deletes alike, whose snapshot is not known to publish an attempt (P35).
@@ -155,17 +155,17 @@ class IcebergVersions:
         current = current_snapshot_id(metadata)
         manifests = None if current is None else await self._manifests(metadata, current)
         attempts, specs = attempt_snapshots(metadata), _specs(metadata)
-        found: list[AddedFile] = []
+        files: list[AddedFile] = []
         for each in manifests or ():
             spec = specs.get(_spec_id(each))
             # Most manifests belong to one snapshot, and that to an attempt.
             if spec is None or (_adder(each) in attempts and not _existing(each)):
                 continue
             records = await self._records(str(each["manifest_path"]))
-            found += (
+            files += (
                 f for f in _added(records, _adder(each), spec) if f.snapshot_id not in attempts
             )
-        return found
+        return files
 
     async def _metadata(self, table_id: str) -> tuple[str, Metadata]:
         """The location and the metadata of a table."""
@@ -200,26 +200,26 @@ class IcebergVersions:
     async def _live(
         self, manifests: Sequence[Row], specs: dict[int, Sequence[PartitionField]]
     ) -> list[_LiveFiles]:
-        found: list[_LiveFiles] = []
+        live_files: list[_LiveFiles] = []
         for start in range(0, len(manifests), _AT_ONCE):
             some = manifests[start : start + _AT_ONCE]
             work = (self._manifest(str(e["manifest_path"]), specs[_spec_id(e)]) for e in some)
-            found += await self._context.runtime.tasks.gather(*work)
-        return found
+            live_files += await self._context.runtime.tasks.gather(*work)
+        return live_files
 
     async def _manifest(self, path: str, spec: Sequence[PartitionField]) -> _LiveFiles:
-        known = self._known.get(path)
-        if known is not None:
+        cached = self._known.get(path)
+        if cached is not None:
             self._known.move_to_end(path)
-            return known
+            return cached
         records = await self._records(path)
-        found = await self._context.runtime.tasks.in_thread(lambda: _live(records, spec))
+        live_files = await self._context.runtime.tasks.in_thread(lambda: _live(records, spec))
         if path not in self._known:
-            self._known_files += found.count
-        self._known[path] = found
+            self._known_files += live_files.count
+        self._known[path] = live_files
         while self._known_files > _REMEMBERED_FILES and len(self._known) > 1:
             self._known_files -= self._known.popitem(last=False)[1].count
-        return found
+        return live_files
 
     async def _records(self, location: str) -> list[Row]:
         try:

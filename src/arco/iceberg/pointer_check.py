@@ -87,8 +87,8 @@ class PointerCheck:
         report: PointerReport,
         progress: Progress | None,
     ) -> None:
-        found = await self._tasks.gather(*(self._check(row, report) for row in rows))
-        for row, problem in zip(rows, found, strict=True):
+        problems = await self._tasks.gather(*(self._check(row, report) for row in rows))
+        for row, problem in zip(rows, problems, strict=True):
             report.tables += 1
             if problem is None:
                 continue

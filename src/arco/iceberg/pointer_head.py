@@ -100,7 +100,7 @@ class PointerHeads:
 
     def _waited_ms(self, transaction: str) -> float:
         now = self._runtime.clock.elapsed_ms()
-        seen = self._first_seen.setdefault(transaction, now)
+        first_seen_ms = self._first_seen.setdefault(transaction, now)
         if len(self._first_seen) > _SEEN:
             self._first_seen.popitem(last=False)
-        return now - seen
+        return now - first_seen_ms

@@ -139,35 +139,37 @@ def _changed_shape(
 
 
 async def reserve_locations(
-    context: IcebergContext, table_id: str, made: PreparedCommit, base: LoadedMetadata
+    context: IcebergContext, table_id: str, prepared: PreparedCommit, base: LoadedMetadata
 ) -> None:
     """Reserve the new location and paths in the catalog before the table uses them."""
-    place, actor = str(made.metadata["location"]), made.pointer.actor
+    place, actor = str(prepared.metadata["location"]), prepared.pointer.actor
     if place != base.metadata["location"]:
         await reserve_place(context, table_id, context.locations.stored(place), actor)
-    await reserve_paths(context, table_id, made.paths, actor)
+    await reserve_paths(context, table_id, prepared.paths, actor)
 
 
 async def write_metadata(
-    context: IcebergContext, table_id: str, made: PreparedCommit, hold: Hold
+    context: IcebergContext, table_id: str, prepared: PreparedCommit, hold: Hold
 ) -> LoadedMetadata:
     """Write the metadata file and the pending receipt, and check the hold meanwhile (P11)."""
-    if made.is_stored:
+    if prepared.is_stored:
         await hold.check()
-        return await context.load(made.location)
-    compressed = made.location.endswith(".gz.metadata.json")
-    stored = gzip.compress(made.raw, _LEVEL, mtime=0) if compressed else made.raw
+        return await context.load(prepared.location)
+    compressed = prepared.location.endswith(".gz.metadata.json")
+    stored = gzip.compress(prepared.raw, _LEVEL, mtime=0) if compressed else prepared.raw
     try:
         await context.runtime.tasks.gather(
-            context.files.create(made.location, stored),
-            write_pending_receipt(context.store, made.at, table_id, made.number, made.pointer),
+            context.files.create(prepared.location, stored),
+            write_pending_receipt(
+                context.store, prepared.at, table_id, prepared.number, prepared.pointer
+            ),
             hold.check(),
         )
     except Unknown as unclear:  # no pointer names the file yet, so nothing has happened
         raise Unavailable("the metadata could not be stored; retry") from unclear
     except Denied as refused:
         raise Unavailable("the store denied writing the metadata file") from refused
-    return context.keep(made.location, made.raw, made.metadata)
+    return context.keep(prepared.location, prepared.raw, prepared.metadata)
 
 
 def pointer_facts(metadata: Metadata) -> dict[str, Any]:
@@ -186,12 +188,12 @@ def _snapshot(metadata: Metadata) -> SnapshotFacts | None:
     if current is None or current < 0:
         return None
     snapshots = metadata.get("snapshots")
-    found: dict[str, Json] = {}
+    snapshot: dict[str, Json] = {}
     for each in reversed(snapshots if isinstance(snapshots, list) else []):
         if isinstance(each, dict) and each.get("snapshot-id") == current:
-            found = each
+            snapshot = each
             break
-    summary = found.get("summary")
+    summary = snapshot.get("summary")
     summary_values = summary if isinstance(summary, dict) else {}
     return SnapshotFacts(
         snapshot_id=current,

@@ -89,9 +89,9 @@ def _been(base: Metadata | None) -> set[Json]:
 
 def _line(by_id: dict[Json, Snapshot], snapshot_id: Json) -> Iterator[Snapshot]:
     """A snapshot and its ancestors; metadata from elsewhere may contain a cycle."""
-    seen = set()
-    while snapshot_id in by_id and snapshot_id not in seen:
-        seen.add(snapshot_id)
+    visited = set()
+    while snapshot_id in by_id and snapshot_id not in visited:
+        visited.add(snapshot_id)
         yield by_id[snapshot_id]
         snapshot_id = by_id[snapshot_id].get("parent-snapshot-id")
 
@@ -177,9 +177,9 @@ class IcebergFences:
             previous_location=location,
             publication=attempt.publication(is_fence=True),
         )
-        last = table_head.pointer
+        head_pointer = table_head.pointer
         if (
-            last is None or last.metadata_location != location
+            head_pointer is None or head_pointer.metadata_location != location
         ):  # the head belongs to an aborted transaction
             try:
                 loaded = await self._context.load(location)
@@ -188,8 +188,8 @@ class IcebergFences:
             return msgspec.structs.replace(fence, **pointer_facts(loaded.metadata))
         return msgspec.structs.replace(
             fence,
-            table_uuid=last.table_uuid,
-            schema_id=last.schema_id,
-            sequence_number=last.sequence_number,
-            snapshot=last.snapshot,
+            table_uuid=head_pointer.table_uuid,
+            schema_id=head_pointer.schema_id,
+            sequence_number=head_pointer.sequence_number,
+            snapshot=head_pointer.snapshot,
         )

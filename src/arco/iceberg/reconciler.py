@@ -173,8 +173,8 @@ class Reconciler:
     async def _report(self, table_id: str, table_head: PointerHead, done: ReconcilerRound) -> None:
         """Report every entry without a receipt, down to those that are known to be reported."""
         chain, head = self._context.pointers.chain(table_id), table_head.number
-        known = self._reported_up_to.get(table_id, -1)
-        lowest = max(known + 1, await chain.floor(), head - _LOOKED_BACK, 0)
+        reported_up_to = self._reported_up_to.get(table_id, -1)
+        lowest = max(reported_up_to + 1, await chain.floor(), head - _LOOKED_BACK, 0)
         number = head
         while number >= lowest:
             entry = await chain.find(number)
@@ -248,8 +248,8 @@ async def finalise_claims(context: IcebergContext, transactions: TransactionReco
     done = 0
     async for key in unfinished_claims(context.store, most=_MOST):
         try:
-            found = await _landed_answer(context, transactions, key.claim)
-            if found is not None and await key.finish(found):
+            answer = await _landed_answer(context, transactions, key.claim)
+            if answer is not None and await key.finish(answer):
                 done += 1
         except ArcoError:
             continue  # left to the next round, or to a retry

@@ -52,12 +52,12 @@ class RegisterWork:
         self._overwrite = overwrite
 
     async def terms(self) -> Terms:
-        found = (
+        resolved = (
             await find_object(self._context, self._name, self._kind) if self._overwrite else None
         )
-        if found is None:
+        if resolved is None:
             return await creation_terms(self._context)
-        return Terms(ids={"table": found.id}, base=found.table_head.number)
+        return Terms(ids={"table": resolved.id}, base=resolved.table_head.number)
 
     def renew(self, claim: Claim) -> dict[str, str]:
         return claim.ids

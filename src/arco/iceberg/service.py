@@ -60,11 +60,11 @@ class Iceberg:
 
     async def warehouse(self, name: str | None) -> CatalogRow:
         """The catalog that a client names as its warehouse."""
-        wanted = name or DEFAULT_CATALOG
+        catalog_name = name or DEFAULT_CATALOG
         try:
-            return (await (await self.context.reader.head()).catalog(wanted)).row
+            return (await (await self.context.reader.head()).catalog(catalog_name)).row
         except NotFound as missing:
-            raise no_such_warehouse(wanted) from missing
+            raise no_such_warehouse(catalog_name) from missing
 
     async def catalog(self, prefix: str) -> str:
         """The name of the catalog for a path prefix, which is its id or its name."""
@@ -73,15 +73,15 @@ class Iceberg:
             return self._names[prefix]
         if not _is_uuid(prefix):
             return (await self.warehouse(prefix)).name
-        found = await snapshot.catalog_by_id(prefix)
-        if found is None or found.row.dropped_at is not None:
-            found = await (await self.context.reader.head()).catalog_by_id(prefix)
-        if found is None or found.row.dropped_at is not None:
+        catalog = await snapshot.catalog_by_id(prefix)
+        if catalog is None or catalog.row.dropped_at is not None:
+            catalog = await (await self.context.reader.head()).catalog_by_id(prefix)
+        if catalog is None or catalog.row.dropped_at is not None:
             raise no_such_warehouse(prefix)
         if snapshot is not self._named_in:
             self._named_in, self._names = snapshot, {}
-        self._names[prefix] = found.row.name
-        return found.row.name
+        self._names[prefix] = catalog.row.name
+        return catalog.row.name
 
     def janitor(self, store: Store, *, retention_ms: int) -> TableGarbageCollector:
         """The garbage collector of tables, on a store with the janitor's role."""

@@ -71,13 +71,13 @@ def paths_beside(locations: Locations, metadata: Metadata) -> tuple[str, ...]:
     """
     home, properties = str(metadata["location"]), _property_paths(metadata)
     folders = {each.rpartition("/")[0] for each in _manifest_lists(metadata)}
-    found = _beside(locations, [*properties, *_statistics(metadata), *folders], home)
-    if len(found) > _MOST:
+    paths = _beside(locations, [*properties, *_statistics(metadata), *folders], home)
+    if len(paths) > _MOST:
         raise Invalid(
-            f"the table has files in {len(found)} paths outside its location, and {_MOST} are allowed: "
+            f"the table has files in {len(paths)} paths outside its location, and {_MOST} are allowed: "
             "rewrite its metadata with a location that holds them"
         )
-    return found
+    return paths
 
 
 def check_strays(locations: Locations, metadata: Metadata) -> None:
@@ -151,17 +151,17 @@ async def reserve_place(context: IcebergContext, table_id: str, location: str, a
 
 async def _is_reserved(snapshot: Snapshot, path: str, table_id: str) -> bool:
     """Whether a table has reserved this path or one around it. Only a drop releases it."""
-    wanted = place_name(path)
+    place = place_name(path)
     return any(
-        found.row.table_id == table_id and wanted.startswith(found.row.location)
-        for found in await snapshot.places_around(wanted)
+        found.row.table_id == table_id and place.startswith(found.row.location)
+        for found in await snapshot.places_around(place)
     )
 
 
 def _beside(locations: Locations, paths: Iterable[str], home: str) -> tuple[str, ...]:
     """The paths that are not below `home`, as the catalog stores them."""
-    found = {locations.stored(path) for path in paths if not locations.is_within(path, home)}
-    return tuple(sorted(found))
+    stored = {locations.stored(path) for path in paths if not locations.is_within(path, home)}
+    return tuple(sorted(stored))
 
 
 def _declared_beside(locations: Locations, paths: Iterable[str], home: str) -> tuple[str, ...]:
@@ -193,8 +193,8 @@ def _property_paths(metadata: Metadata) -> set[str]:
 
 
 def _statistics(metadata: Metadata) -> list[str]:
-    found = [each for kind in _STATISTICS for each in objects_of(metadata, kind)]
-    return _texts(each.get("statistics-path") for each in found)
+    statistics = [each for kind in _STATISTICS for each in objects_of(metadata, kind)]
+    return _texts(each.get("statistics-path") for each in statistics)
 
 
 def _manifest_lists(metadata: Metadata) -> list[str]:

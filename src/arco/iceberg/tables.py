@@ -61,14 +61,14 @@ class RecentLoads:
 
     def since(self, since_ms: float, name: FullName) -> LoadedMetadata | None:
         """The result of a load that began at `since_ms` or later."""
-        began_ms, found = self._looks.get(name, (0.0, None))
-        return None if found is None or began_ms < since_ms else found()
+        began_ms, loaded = self._looks.get(name, (0.0, None))
+        return None if loaded is None or began_ms < since_ms else loaded()
 
-    def note(self, began_ms: float, name: FullName, found: LoadedMetadata) -> None:
+    def note(self, began_ms: float, name: FullName, loaded: LoadedMetadata) -> None:
         """Remember the result of a load."""
         if len(self._looks) >= _MOST:
             self._looks.clear()
-        self._looks[name] = began_ms, ref(found)
+        self._looks[name] = began_ms, ref(loaded)
 
 
 KIND = ObjectKind.TABLE
@@ -109,11 +109,11 @@ class Tables:
         """A table's metadata; `since_ms` allows the result of a load that began then or later."""
         full_name = FullName(catalog, tuple(namespace), name)
         began_ms = self._context.runtime.clock.elapsed_ms()
-        found = None if since_ms is None else self._recent.since(since_ms, full_name)
-        if found is None:
-            found = await load_metadata(self._context, full_name, KIND)
-            self._recent.note(began_ms, full_name, found)
-        return found
+        loaded = None if since_ms is None else self._recent.since(since_ms, full_name)
+        if loaded is None:
+            loaded = await load_metadata(self._context, full_name, KIND)
+            self._recent.note(began_ms, full_name, loaded)
+        return loaded
 
     async def exists(self, catalog: str, namespace: tuple[str, ...], name: str) -> None:
         """Return if the table exists, else raise."""
@@ -206,19 +206,19 @@ def staged_creation(
     """The creation of a table by a commit with `assert-create`."""
     check_name(name.name, "table")
     given = next((u for u in request.updates if u.get("action") == "assign-uuid"), {}).get("uuid")
-    wanted = None if given is None else _uuid(str(given))
+    wanted_id = None if given is None else _uuid(str(given))
     # The client's updates come after the defaults, and so win.
     defaults: dict[str, Json] = {"action": "set-properties", "updates": {**NEW_TABLE}}
     updates: list[dict[str, Json]] = [defaults, *request.updates]
 
-    also: frozenset[str] = frozenset() if wanted is None else frozenset({wanted})
+    also: frozenset[str] = frozenset() if wanted_id is None else frozenset({wanted_id})
 
     def build(table_id: str) -> InitialMetadata:
         wished = list(updates)
         if given is None:
             wished.append({"action": "assign-uuid", "uuid": table_id})
         if not any(update.get("action") == "set-location" for update in wished):
-            location = context.locations.managed(wanted or table_id)
+            location = context.locations.managed(wanted_id or table_id)
             wished.append({"action": "set-location", "location": location})
         now_ms = context.runtime.clock.now_ms()
         context.locations.check_updates(wished, None, is_create=True, table_id=table_id, also=also)
@@ -228,22 +228,24 @@ def staged_creation(
         return InitialMetadata(metadata, also=also)
 
     make = build_once(build)
-    make(wanted or str(new_object_id(context.runtime)))
-    return Creation(name, KIND, caller, "create", make, wanted_id=wanted, is_required=True)
+    make(wanted_id or str(new_object_id(context.runtime)))
+    return Creation(name, KIND, caller, "create", make, wanted_id=wanted_id, is_required=True)
 
 
 async def load_metadata(
     context: IcebergContext, name: FullName, kind: ObjectKind
 ) -> LoadedMetadata:
     """The metadata in effect: one round trip in a warm process, three with only the catalog cached."""
-    found = await resolve_name(context, name, kind, ahead=True)
-    known = context.metadata_cache.get(found.location)
-    if known is None:
-        return await context.load(found.location)
-    if context.files.is_local(found.location) and not await context.files.exists(found.location):
-        context.metadata_cache.forget(found.location)  # on a disk people move files by hand
-        raise missing_file(found.location)
-    return known
+    resolved = await resolve_name(context, name, kind, ahead=True)
+    cached = context.metadata_cache.get(resolved.location)
+    if cached is None:
+        return await context.load(resolved.location)
+    if context.files.is_local(resolved.location) and not await context.files.exists(
+        resolved.location
+    ):
+        context.metadata_cache.forget(resolved.location)  # on a disk people move files by hand
+        raise missing_file(resolved.location)
+    return cached
 
 
 async def load_result(context: IcebergContext, result: OperationResult) -> LoadedMetadata:
@@ -295,15 +297,15 @@ async def list_names(
         raise no_such_namespace(levels) from missing
     names: list[str] = []
     while limit is None or len(names) < limit:
-        found = await snapshot.tables(schema.schema_id, after=after, limit=limit)
+        page = await snapshot.tables(schema.schema_id, after=after, limit=limit)
         names += [
             each.row.name
-            for each in found
+            for each in page
             if is_iceberg(each.row, kind) and not await _is_dropped(context, each, unresolved)
         ]
-        if limit is None or len(found) < limit:
+        if limit is None or len(page) < limit:
             break
-        after = found[-1].row.name
+        after = page[-1].row.name
     return names if limit is None else names[:limit]
 
 
@@ -317,18 +319,18 @@ async def _unresolved_and_head(context: IcebergContext) -> tuple[frozenset[str],
 
 
 async def _is_dropped(
-    context: IcebergContext, found: Found[TableRow], unresolved: frozenset[str]
+    context: IcebergContext, table: Found[TableRow], unresolved: frozenset[str]
 ) -> bool:
-    if found.row.table_id not in unresolved:
+    if table.row.table_id not in unresolved:
         return False
-    return not (await context.heads.of(found.row.table_id)).is_live
+    return not (await context.heads.of(table.row.table_id)).is_live
 
 
 async def _check_free(context: IcebergContext, creation: Creation) -> None:
     """Raise if the name or the location is taken, or the namespace does not exist."""
-    taken = await find_occupant(context, creation.name)
-    if taken is not None:
-        raise name_taken_error(creation, taken.kind)
+    occupant = await find_occupant(context, creation.name)
+    if occupant is not None:
+        raise name_taken_error(creation, occupant.kind)
     if await is_location_taken(context, creation):
         raise location_taken_error()
     try:

@@ -66,17 +66,17 @@ class TransactionRecords:
 
     async def outcome(self, transaction: str) -> bool | None:
         """Whether it was committed; None while undecided, which is never cached."""
-        known = self._decided.get(transaction)
-        if known is not None:
-            return known
+        decided = self._decided.get(transaction)
+        if decided is not None:
+            return decided
         raw = await self._store.find(self._key(transaction))
         return None if raw is None else self._remember(transaction, _read(raw, transaction))
 
     async def decide(self, transaction: str, *, committed: bool) -> bool:
         """Decide it, and return the decision, which another process may have made first."""
-        known = self._decided.get(transaction)
-        if known is not None:
-            return known
+        decided = self._decided.get(transaction)
+        if decided is not None:
+            return decided
         outcome = TransactionOutcome(create_id=new_ulid(self._store.runtime), committed=committed)
         try:
             await self._store.create(self._key(transaction), json.encode(outcome))

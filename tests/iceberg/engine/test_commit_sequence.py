@@ -8,7 +8,7 @@ from arco.core.errors import Conflict, Invalid
 from arco.core.json import Json
 from arco.iceberg.engine.metadata import Metadata, encode_metadata, facts, parse_metadata
 from tests.iceberg.engine.sample_metadata import (
-    BORN_MS,
+    CREATED_MS,
     add,
     apply,
     column,
@@ -103,7 +103,7 @@ def test_any_sequence_of_commits_leaves_a_sound_table(version: int, data: st.Dat
     made = table(version, struct(*(column(each, f"c{each}") for each in range(1, 7))))
     for number in range(1, 9):
         before, raw = made, encode_metadata(made)
-        now_ms = BORN_MS + 100 + number
+        now_ms = CREATED_MS + 100 + number
         try:
             made = apply(before, *data.draw(commits(before)), now_ms=now_ms, file=f"f{number}")
         except (Invalid, Conflict):

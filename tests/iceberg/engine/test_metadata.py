@@ -17,7 +17,7 @@ from arco.iceberg.engine.metadata import (
     refs_only,
 )
 from tests.iceberg.engine.sample_metadata import (
-    BORN_MS,
+    CREATED_MS,
     ORDERS,
     PLACE,
     UUID,
@@ -91,12 +91,12 @@ OLD_V1: Metadata = {
     "format-version": 1,
     "table-uuid": UUID,
     "location": PLACE,
-    "last-updated-ms": BORN_MS,
+    "last-updated-ms": CREATED_MS,
     "last-column-id": 3,
     "schema": ORDERS,
     "partition-spec": [partition(2, "d", "day"), partition(3, "country")],
     "current-snapshot-id": 7,
-    "snapshots": [{"snapshot-id": 7, "timestamp-ms": BORN_MS, "manifest-list": "m.avro"}],
+    "snapshots": [{"snapshot-id": 7, "timestamp-ms": CREATED_MS, "manifest-list": "m.avro"}],
     "vendor": {"x": 1},
 }
 
