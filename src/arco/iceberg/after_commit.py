@@ -1,12 +1,10 @@
 """The steps after a commit, which run while the client already has its answer.
 
-They append the event of the commit, write its receipt, update the columns in the catalog and delete
-metadata files that the table gave up. None of them decides anything: the reconciler repeats what fails,
-which it finds by the missing receipt or by the pointer number that the columns were read at.
-
-A commit has two receipts: a pending one, written with the metadata file to help people after a crash,
-and a committed one, written once the event is in the ledger. Event ids and receipt names follow from
-the table and the pointer number, so reporting a commit twice has the effect of reporting it once.
+They append the commit's event, write its receipt, update the columns in the catalog and delete obsolete
+metadata files. None of them decides anything: the reconciler repeats what fails. Event ids and receipt
+names follow from the table and the pointer number, so reporting a commit twice has the effect of
+reporting it once. The pending receipt, written with the metadata file, helps people after a crash; the
+committed one says that the event is in the ledger.
 """
 
 import hashlib

@@ -21,7 +21,7 @@ from arco.iceberg.errors import (
     no_such_namespace,
     to_iceberg_error,
 )
-from arco.iceberg.idempotency import OperationResult, error_answer, success_answer
+from arco.iceberg.idempotency import FixedIdsWork, OperationResult, error_answer, success_answer
 from arco.iceberg.name_resolution import FullName, find_object, find_occupant, not_found_error
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.evidence import look
@@ -80,7 +80,7 @@ def _requests(entry: Entry) -> list[str]:
 _MOST_TRIES = 3
 
 
-class RenameWork:
+class RenameWork(FixedIdsWork):
     """A rename as work that takes effect once."""
 
     def __init__(
@@ -105,9 +105,6 @@ class RenameWork:
             "object": str(new_object_id(self._context.runtime)),
         }
         return Terms(ids=ids, base=base)
-
-    def renew(self, claim: Claim) -> dict[str, str]:
-        return claim.ids
 
     async def find(self, claim: Claim) -> Answer | None:
         done = await find_catalog_change(self._context, claim)
@@ -155,7 +152,7 @@ class RenameWork:
         )
 
 
-class DescribeWork:
+class DescribeWork(FixedIdsWork):
     """A change of a view's description as work that takes effect once."""
 
     def __init__(self, context: IcebergContext, request: UpdateTable, caller: Caller) -> None:
@@ -173,9 +170,6 @@ class DescribeWork:
             "object": str(new_object_id(self._context.runtime)),
         }
         return Terms(ids=ids, base=base)
-
-    def renew(self, claim: Claim) -> dict[str, str]:
-        return claim.ids
 
     async def find(self, claim: Claim) -> Answer | None:
         done = await find_catalog_change(self._context, claim)

@@ -23,7 +23,7 @@ from arco.iceberg.engine.metadata import Metadata
 from arco.iceberg.engine.requirement import check_requirements, was_applied
 from arco.iceberg.engine.update import apply_updates
 from arco.iceberg.engine.view_update import apply_view_updates, check_view_requirements
-from arco.iceberg.idempotency import OperationResult, error_answer, success_answer
+from arco.iceberg.idempotency import FixedIdsWork, OperationResult, error_answer, success_answer
 from arco.iceberg.loaded_metadata import LoadedMetadata
 from arco.iceberg.name_resolution import FullName, ResolvedObject, find_object, not_found_error
 from arco.iceberg.pointer import RequestSearch, find_request, pointer_of
@@ -77,7 +77,7 @@ COMMIT_DEADLINE_MS = 20_000  # then the answer is that nothing has happened; ser
 _WIDEST_SPREAD = 8
 
 
-class CommitWork:
+class CommitWork(FixedIdsWork):
     """One commit as work that takes effect once."""
 
     def __init__(
@@ -102,9 +102,6 @@ class CommitWork:
             # Fixed by the claim, so that a process that takes over cannot find another table.
             return Terms(ids={"table": ""}, base=-1)
         return Terms(ids={"table": self._found.id}, base=self._found.table_head.number)
-
-    def renew(self, claim: Claim) -> dict[str, str]:
-        return claim.ids
 
     async def find(self, claim: Claim) -> Answer | None:
         return await find_landed_commit(self._context, claim)

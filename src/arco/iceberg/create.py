@@ -1,12 +1,9 @@
 """Creating a table or view: the first pointer, then the name in the catalog, which decides (P31).
 
 Nothing exists before the name does: a lost race or a crash leaves a chain that no name leads to. Under
-an idempotency key the claim fixes the id, so a process that takes over continues from the first
-pointer.
-
-Sequential round trips in a warm process: metadata, pointer, the four of a catalog change, and a last
-read of the chain: 7. Whether the name is free is first looked up in the remembered snapshot; the
-catalog decides on the newest one.
+an idempotency key the claim fixes the id, so a takeover continues from the first pointer. Sequential
+round trips in a warm process: metadata, pointer, the four of a catalog change, and a last read of the
+chain: 7.
 """
 
 from collections.abc import Callable, Collection
@@ -36,7 +33,7 @@ from arco.iceberg.errors import (
     no_such_namespace,
     to_iceberg_error,
 )
-from arco.iceberg.idempotency import OperationResult, error_answer, success_answer
+from arco.iceberg.idempotency import FixedIdsWork, OperationResult, error_answer, success_answer
 from arco.iceberg.name_resolution import FullName, find_occupant, is_probably_free, release_name
 from arco.iceberg.pointer import Pointer, pointer_of
 from arco.iceberg.pointer_head import PointerHead
@@ -152,7 +149,7 @@ def name_taken_error(creation: Creation, by: ObjectKind) -> IcebergError:
 _MOST_TRIES = 3
 
 
-class CreateWork:
+class CreateWork(FixedIdsWork):
     """A creation as work that takes effect once."""
 
     def __init__(self, context: IcebergContext, creation: Creation) -> None:
@@ -161,9 +158,6 @@ class CreateWork:
 
     async def terms(self) -> Terms:
         return await creation_terms(self._context, self._creation.wanted_id)
-
-    def renew(self, claim: Claim) -> dict[str, str]:
-        return claim.ids
 
     async def find(self, claim: Claim) -> Answer | None:
         return await find_created(self._context, claim)

@@ -1,13 +1,10 @@
 """Dropping and undropping tables and views (P31).
 
-A drop is decided by a tombstone on the pointer chain; then the name is released. After the tombstone no
-commit can succeed. The id is recorded as unresolved before it, so lists are right in between and after
-a crash.
-
-An undrop appends a pointer after the tombstone, then restores the name, which decides. In this order no
-operation that meets the name finds a tombstone and releases it again. A name that the drop has not
-released yet is released first, or a late release would take the new one. A purged table cannot be
-undropped.
+A drop is decided by a tombstone on the pointer chain, after which no commit can succeed; then the name
+is released. The id is recorded as unresolved first, so lists are right after a crash. An undrop appends
+a pointer after the tombstone, then restores the name, which decides: in this order no operation finds a
+tombstone under the name and releases it again. A name that the drop has not released yet is released
+first, or a late release would take the new one.
 """
 
 import msgspec
@@ -26,7 +23,7 @@ from arco.iceberg.commit import COMMIT_DEADLINE_MS
 from arco.iceberg.context import Caller, IcebergContext
 from arco.iceberg.errors import IcebergError, to_iceberg_error
 from arco.iceberg.garbage_collection import purge
-from arco.iceberg.idempotency import OperationResult, error_answer, success_answer
+from arco.iceberg.idempotency import FixedIdsWork, OperationResult, error_answer, success_answer
 from arco.iceberg.name_resolution import (
     FullName,
     find_object,
@@ -40,7 +37,7 @@ from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import Hold, Terms
 
 
-class DropWork:
+class DropWork(FixedIdsWork):
     """A drop, or an unregister, as work that takes effect once."""
 
     def __init__(
@@ -65,9 +62,6 @@ class DropWork:
         if resolved is None:
             return Terms(ids={"table": ""}, base=-1)
         return Terms(ids={"table": resolved.id}, base=resolved.table_head.number)
-
-    def renew(self, claim: Claim) -> dict[str, str]:
-        return claim.ids
 
     async def find(self, claim: Claim) -> Answer | None:
         table_id = claim.ids["table"]
@@ -179,7 +173,7 @@ async def is_unresolved(context: IcebergContext, table_id: str, *, is_old: bool)
 _MOST_TRIES = 3
 
 
-class UndropWork:
+class UndropWork(FixedIdsWork):
     """An undrop as work that takes effect once."""
 
     def __init__(
@@ -193,9 +187,6 @@ class UndropWork:
     async def terms(self) -> Terms:
         ids = {"table": self._table_id, "object": str(new_object_id(self._context.runtime))}
         return Terms(ids=ids, base=await manifest_number(self._context))
-
-    def renew(self, claim: Claim) -> dict[str, str]:
-        return claim.ids
 
     async def find(self, claim: Claim) -> Answer | None:
         done = await find_catalog_change(self._context, claim)

@@ -1,16 +1,10 @@
 """Garbage collection: obsolete metadata, files of purged tables, old receipts and pointers.
 
-It runs with the janitor's role beside the API's read access. What it deletes was decided longer ago
-than the retention, or was never in effect.
-
-A metadata file name begins with the pointer number it was meant for. A file that no pointer names may
-belong to a commit in progress, so it is deleted only when it is old and its number belongs to another
-file (P27). Outside a table's own location several tables may share a folder, so there each file is read
-first.
-
-A purged table in the warehouse has its own folder, and all of it is deleted. In a declared location
-other files may be beside it, so only files that its metadata names inside its location are deleted.
-Metadata files go last, so that an interrupted purge can be continued.
+A metadata file name begins with its pointer number. A file that no pointer names may belong to a commit
+in progress, so it is deleted only when it is old and its number belongs to another file (P27). Outside
+a table's own location several tables may share a folder, so there each file is read first. A purged
+table in the warehouse loses its whole folder; elsewhere only files that its metadata names inside its
+location. Metadata files go last, so that an interrupted purge can be continued.
 """
 
 import re

@@ -29,6 +29,13 @@ class OperationResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     properties: dict[str, tuple[str, ...]] | None = None
 
 
+class FixedIdsWork:
+    """A work whose claims keep their ids when another process takes over."""
+
+    def renew(self, claim: Claim) -> dict[str, str]:
+        return claim.ids
+
+
 class _Refusal(msgspec.Struct, frozen=True, kw_only=True):
     """The stored outcome of a refusal."""
 

@@ -1,12 +1,10 @@
 """Where a table may be, and which other locations its metadata may name.
 
-A table has its own folder: in the warehouse under its id, or in a declared location. Properties may
-send its files elsewhere, and statistics and manifest lists are named by location; every such location
-is checked here before anything is written, read or covered by a credential.
-
-What is allowed is compared as it is written, with a closing slash, since engines take a location as it
-is. What is kept out of the store's root is compared as the most lenient reader would see it. A declared
-location may contain the root: inside the root only the warehouse can be reached.
+A table has its own folder: in the warehouse under its id, or in a declared location. Every location
+that its metadata names is checked here before anything is written, read or covered by a credential.
+What is allowed is compared as it is written, since engines take a location as it is; what is kept out
+of the store's root is compared as the most lenient reader would see it. A declared location may contain
+the root: inside the root only the warehouse can be reached.
 """
 
 import re

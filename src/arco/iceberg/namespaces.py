@@ -31,7 +31,13 @@ from arco.iceberg.errors import (
     no_such_namespace,
     to_iceberg_error,
 )
-from arco.iceberg.idempotency import OperationResult, error_answer, run_once, success_answer
+from arco.iceberg.idempotency import (
+    FixedIdsWork,
+    OperationResult,
+    error_answer,
+    run_once,
+    success_answer,
+)
 from arco.iceberg.name_resolution import check_namespace, release_name
 from arco.iceberg.wire import CreateNamespaceRequest, UpdatePropertiesRequest
 from arco.ledger.claim import Answer, Claim
@@ -166,7 +172,7 @@ class Namespaces:
                 await release_name(context, table_id, table_head)
 
 
-class _SchemaWork:
+class _SchemaWork(FixedIdsWork):
     """A change of one namespace as work that takes effect once.
 
     `mend` is an error and the repair after which the change is tried once more.
@@ -190,9 +196,6 @@ class _SchemaWork:
     async def terms(self) -> Terms:
         ids = {"object": str(new_object_id(self._context.runtime))}
         return Terms(ids=ids, base=await manifest_number(self._context))
-
-    def renew(self, claim: Claim) -> dict[str, str]:
-        return claim.ids
 
     async def find(self, claim: Claim) -> Answer | None:
         done = await find_catalog_change(self._context, claim)

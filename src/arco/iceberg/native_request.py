@@ -28,7 +28,7 @@ from arco.iceberg.errors import (
     to_core_error,
     unreadable_to_core_error,
 )
-from arco.iceberg.idempotency import OperationResult, error_answer, read_result
+from arco.iceberg.idempotency import FixedIdsWork, OperationResult, error_answer, read_result
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import Hold, Terms, Work
 
@@ -93,7 +93,7 @@ class IfMatchWork:
         return None
 
 
-class KeyedNativeWork:
+class KeyedNativeWork(FixedIdsWork):
     """A request with a key, which the catalog or this package carries out.
 
     Its claim fixes which: a retry takes the same way even if the name was dropped or reused since.
@@ -103,12 +103,12 @@ class KeyedNativeWork:
         self,
         plain: Work,
         kind_of: Callable[[], Awaitable[ObjectKind | None]],
-        errand_for: Callable[[ObjectKind], NativeOperation],
+        operation_for: Callable[[ObjectKind], NativeOperation],
         renderer: Renderer,
     ) -> None:
         self._plain = plain
         self._kind_of = kind_of
-        self._operation_for = errand_for
+        self._operation_for = operation_for
         self._renderer = renderer
         self._operation: NativeOperation | None = None
 
@@ -120,9 +120,6 @@ class KeyedNativeWork:
         if not terms.ids.get("table", "-") and await self._kind_of() is None:
             return await self._plain.terms()  # the remembered row of the name was stale
         return Terms({**terms.ids, _WAY: kind}, terms.base)
-
-    def renew(self, claim: Claim) -> dict[str, str]:
-        return claim.ids
 
     async def find(self, claim: Claim) -> Answer | None:
         way = claim.ids.get(_WAY)

@@ -1,11 +1,9 @@
 """Publications of task attempts, and fences against late ones (P35).
 
-A commit publishes the attempt that is named by the snapshot it brings onto `main`. A staged snapshot,
-on no branch, publishes nothing, and neither does going back to a snapshot that was on `main` before.
-
-Before a task is given to another worker, a fence with the new attempt's name is appended to the table's
-chain; an earlier attempt that commits late finds it and is refused. A fence names the metadata in
-effect, races with commits like any pointer, and is not reported as an event.
+A commit publishes the attempt that is named by the snapshot it brings onto `main`; a staged snapshot,
+or a rollback, publishes nothing. Before a task is given to another worker, a fence with the new
+attempt's name is appended to the table's chain; an earlier attempt that commits late finds it and is
+refused. A fence names the metadata in effect and is not reported as an event.
 """
 
 from collections.abc import Iterator

@@ -1,12 +1,9 @@
 """The reconciler: finishes what a crash or an unavailable store left half done.
 
-It decides nothing: drops are decided by tombstones, transactions by outcomes, commits by pointers. It
-reports commits that were not reported, updates columns in the catalog, releases names of dropped
-tables, ends transactions that were left undecided, and stores the outcomes of claims whose holders are
-gone.
-
-Every 15 minutes it looks at what this process knows to be unfinished and at the unresolved names, which
-costs one request if there are none. At start and once a day it looks at every table.
+It decides nothing. It reports commits that were not reported, updates columns in the catalog, releases
+names of dropped tables, ends undecided transactions, and stores the outcomes of claims whose holders
+are gone. Every 15 minutes it looks at what this process knows to be unfinished and at the unresolved
+names; at start and once a day at every table.
 """
 
 from dataclasses import dataclass

@@ -19,7 +19,7 @@ from arco.iceberg.create import (
     find_created,
 )
 from arco.iceberg.errors import already_exists
-from arco.iceberg.idempotency import error_answer
+from arco.iceberg.idempotency import FixedIdsWork, error_answer
 from arco.iceberg.loaded_metadata import LoadedMetadata
 from arco.iceberg.name_resolution import FullName, find_object
 from arco.iceberg.pointer_head import PointerHead
@@ -31,7 +31,7 @@ from arco.ledger.idempotency import Hold, Terms
 _UUID = {ObjectKind.TABLE: "table-uuid", ObjectKind.VIEW: "view-uuid"}
 
 
-class RegisterWork:
+class RegisterWork(FixedIdsWork):
     """A registration as work that takes effect once."""
 
     def __init__(
@@ -58,9 +58,6 @@ class RegisterWork:
         if resolved is None:
             return await creation_terms(self._context)
         return Terms(ids={"table": resolved.id}, base=resolved.table_head.number)
-
-    def renew(self, claim: Claim) -> dict[str, str]:
-        return claim.ids
 
     async def find(self, claim: Claim) -> Answer | None:
         return await (find_landed_commit if "table" in claim.ids else find_created)(

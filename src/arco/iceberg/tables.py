@@ -214,15 +214,17 @@ def staged_creation(
     also: frozenset[str] = frozenset() if wanted_id is None else frozenset({wanted_id})
 
     def build(table_id: str) -> InitialMetadata:
-        wished = list(updates)
+        all_updates = list(updates)
         if given is None:
-            wished.append({"action": "assign-uuid", "uuid": table_id})
-        if not any(update.get("action") == "set-location" for update in wished):
+            all_updates.append({"action": "assign-uuid", "uuid": table_id})
+        if not any(update.get("action") == "set-location" for update in all_updates):
             location = context.locations.managed(wanted_id or table_id)
-            wished.append({"action": "set-location", "location": location})
+            all_updates.append({"action": "set-location", "location": location})
         now_ms = context.runtime.clock.now_ms()
-        context.locations.check_updates(wished, None, is_create=True, table_id=table_id, also=also)
-        metadata = apply_updates(None, wished, now_ms=now_ms, previous_location=None)
+        context.locations.check_updates(
+            all_updates, None, is_create=True, table_id=table_id, also=also
+        )
+        metadata = apply_updates(None, all_updates, now_ms=now_ms, previous_location=None)
         check_new_metadata(context, metadata, table_id, also)
         check_strays(context.locations, metadata)
         return InitialMetadata(metadata, also=also)

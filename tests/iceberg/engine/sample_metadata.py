@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from arco.core.json import Json
-from arco.iceberg.engine.metadata import Metadata
+from arco.core.json import Json, decode
+from arco.iceberg.engine.metadata import Metadata, complete_metadata, decompress
 from arco.iceberg.engine.new_table import new_table
 from arco.iceberg.engine.update import apply_updates
 from arco.iceberg.wire import CreateTableRequest
@@ -12,6 +12,11 @@ UUID = "32a7a133-13be-41e7-951f-cb4455d6b92e"
 OTHER_UUID = "45a94e48-f131-412b-aa5a-06441a1b2051"
 PLACE = "s3://bucket/warehouse/orders"
 CREATED_MS = 1_700_000_000_000
+
+
+def parse_metadata(raw: bytes) -> Metadata:
+    """The metadata in a file, gzipped or not."""
+    return complete_metadata(decode(decompress(raw), dict))
 
 
 def column(field_id: int, name: str, kind: Json = "long", /, **more: Any) -> dict[str, Json]:

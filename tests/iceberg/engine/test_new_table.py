@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from arco.core.errors import Invalid
 from arco.core.json import Json, encode
-from arco.iceberg.engine.metadata import encode_metadata, parse_metadata
+from arco.iceberg.engine.metadata import encode_metadata
 from arco.iceberg.engine.new_table import new_table
 from tests.iceberg.engine.sample_metadata import (
     CREATED_MS,
@@ -13,6 +13,7 @@ from tests.iceberg.engine.sample_metadata import (
     UUID,
     column,
     order,
+    parse_metadata,
     partition,
     request,
     sort,

@@ -14,7 +14,7 @@ from pyiceberg.table.metadata import TableMetadataUtil
 from pyiceberg.table.update import TableUpdate, update_table_metadata
 
 from arco.core.json import Json, decode
-from arco.iceberg.engine.metadata import Metadata, encode_metadata, facts
+from arco.iceberg.engine.metadata import Metadata, current_snapshot_id, encode_metadata
 from tests.iceberg.engine.sample_metadata import (
     CREATED_MS,
     OTHER_UUID,
@@ -80,7 +80,7 @@ def commits(draw: st.DrawFn, base: dict[str, Any]) -> list[Json]:
     )
     sorted_by = order(sort(1, f"bucket[{next_order}]"), **{"order-id": next_order})
     choices: list[list[Json]] = [
-        [add(fresh, facts(base).snapshot_id, **number), point(fresh)],
+        [add(fresh, current_snapshot_id(base), **number), point(fresh)],
         [add(fresh, **number), point(fresh, "dev")],
         [update("add-schema", schema=wider), update("set-current-schema", schema_id=-1)],
         [update("set-properties", updates={draw(st.sampled_from("ab")): draw(st.sampled_from("xy"))})],

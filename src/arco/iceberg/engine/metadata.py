@@ -1,6 +1,6 @@
 """A table's metadata: the JSON of its file, never changed once built, unknown members kept.
 
-Metadata from `parse_metadata`, `new_table` and `apply_updates` is complete and valid: lists that old
+Metadata from `complete_metadata`, `new_table` and `apply_updates` is complete and valid: lists that old
 writers omit are present, and every reference resolves. The rest of the engine relies on that. A file
 may come from anywhere, since a table can be registered with one, so everything is checked here once.
 """
@@ -9,10 +9,8 @@ import zlib
 from collections.abc import Iterable
 from typing import cast
 
-import msgspec
-
 from arco.core.errors import Invalid
-from arco.core.json import Json, decode, encode
+from arco.core.json import Json, encode
 from arco.iceberg.engine import shape
 from arco.iceberg.engine.partition_spec import last_field_id, read_spec, with_positions
 from arco.iceberg.engine.schema import read_schema
@@ -136,24 +134,6 @@ _GZIP = b"\x1f\x8b"
 _MOST_BYTES = 512 * 2**20  # of a decompressed file
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the catalog reads from a table's metadata."""
-
-    table_uuid: str
-    location: str
-    current_schema_id: int
-    snapshot_id: int | None
-    sequence_number: int
-    format_version: int
-    properties: dict[str, str]
-
-
-def parse_metadata(raw: bytes) -> Metadata:
-    """The metadata in a file, gzipped or not; `Invalid` if it is not a valid table's."""
-    found: Metadata = decode(decompress(raw), dict)
-    return complete_metadata(found)
-
-
 def complete_metadata(found: Metadata) -> Metadata:
     """Decoded metadata with omitted members added; `Invalid` if it is not a valid table's."""
     return check_table(_complete(found))
@@ -165,19 +145,6 @@ def encode_metadata(metadata: Metadata) -> bytes:
         return encode(metadata)
     except RecursionError as problem:
         raise Invalid("the metadata are nested too deeply") from problem
-
-
-def facts(metadata: Metadata) -> Facts:
-    """The facts of valid metadata."""
-    return Facts(
-        table_uuid=cast("str", metadata["table-uuid"]),
-        location=cast("str", metadata["location"]),
-        current_schema_id=cast("int", metadata["current-schema-id"]),
-        snapshot_id=current_snapshot_id(metadata),
-        sequence_number=cast("int", metadata.get("last-sequence-number", 0)),
-        format_version=cast("int", metadata["format-version"]),
-        properties=cast("dict[str, str]", metadata["properties"]),
-    )
 
 
 def refs_only(metadata: Metadata) -> Metadata:
