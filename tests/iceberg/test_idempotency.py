@@ -6,14 +6,7 @@ from typing import Any
 
 import pytest
 
-from arco.core.errors import (
-    AlreadyExists,
-    Denied,
-    InProgress,
-    KeyReused,
-    Unavailable,
-    Unknown,
-)
+from arco.core.errors import AlreadyExists, Denied, InProgress, KeyReused, Unavailable, Unknown
 from arco.core.json import Json
 from tests.iceberg.engine.sample_metadata import add, point
 from tests.iceberg.workshop import (

@@ -446,10 +446,7 @@ async def test_a_staged_table_keeps_its_uuid_when_its_transaction_is_retried() -
     shop.a.line.before("create", "iceberg_doubts/", lambda: _ended_by(shop, "t"))
     await shop.a.transact(on("t", marking("x")), making("new", id_of(staged)))
     made = await shop.b.load("new")
-    assert (id_of(made), made.metadata["location"]) == (
-        id_of(staged),
-        staged.metadata["location"],
-    )
+    assert (id_of(made), made.metadata["location"]) == (id_of(staged), staged.metadata["location"])
     assert marks_of(await shop.b.load("t")) == {"x", "y"}
     assert marks_of(await shop.b.mark("new", "z")) == {"z"}
     assert len(await shop.chain(t)) == 4

@@ -39,6 +39,8 @@ SYSTEM = "client:arco"
 _MOST_UNFINISHED = 10_000
 _PATIENCE_MS = 5_000  # how long `close` waits
 
+FORMAT = 1
+
 
 @dataclass(frozen=True)
 class TableShape:
@@ -168,9 +170,6 @@ def _event_id(table_id: str, entry: Entry) -> str:
     """A ULID with the time of the commit, derived from the table and the pointer number."""
     noise = hashlib.sha256(f"{table_id}:{entry.number}".encode()).digest()[:10]
     return str(ULID.from_bytes(entry.created_ms.to_bytes(6, "big") + noise))
-
-
-FORMAT = 1
 
 
 class CommitReceipt(msgspec.Struct, frozen=True, kw_only=True):

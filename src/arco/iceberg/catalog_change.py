@@ -21,12 +21,14 @@ from arco.iceberg.errors import (
     no_such_namespace,
     to_iceberg_error,
 )
-from arco.iceberg.idempotency import FixedIdsWork, OperationResult, error_answer, success_answer
+from arco.iceberg.idempotency import FixedIdsWork, error_answer, table_answer
 from arco.iceberg.name_resolution import FullName, find_object, find_occupant, not_found_error
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.evidence import look
 from arco.ledger.idempotency import Hold, Terms
 from arco.storage.link import Entry
+
+_MOST_TRIES = 3
 
 
 class CatalogRefusal(Exception):
@@ -77,9 +79,6 @@ def _requests(entry: Entry) -> list[str]:
     return list(read_manifest(entry).requests)
 
 
-_MOST_TRIES = 3
-
-
 class RenameWork(FixedIdsWork):
     """A rename as work that takes effect once."""
 
@@ -108,9 +107,7 @@ class RenameWork(FixedIdsWork):
 
     async def find(self, claim: Claim) -> Answer | None:
         done = await find_catalog_change(self._context, claim)
-        return (
-            None if done is None else success_answer(OperationResult(table_id=claim.ids["table"]))
-        )
+        return None if done is None else table_answer(claim.ids["table"])
 
     async def perform(self, claim: Claim, hold: Hold) -> Answer:
         table_id, verdict = claim.ids["table"], None
@@ -123,7 +120,7 @@ class RenameWork(FixedIdsWork):
             except CatalogRefusal as refusal:
                 verdict = refusal.problem
             else:
-                return success_answer(OperationResult(table_id=table_id))
+                return table_answer(table_id)
             if not isinstance(verdict, AlreadyExists) or await self._is_taken():
                 break
         return error_answer(await self._words(verdict))
@@ -173,9 +170,7 @@ class DescribeWork(FixedIdsWork):
 
     async def find(self, claim: Claim) -> Answer | None:
         done = await find_catalog_change(self._context, claim)
-        return (
-            None if done is None else success_answer(OperationResult(table_id=claim.ids["table"]))
-        )
+        return None if done is None else table_answer(claim.ids["table"])
 
     async def perform(self, claim: Claim, hold: Hold) -> Answer:
         if not claim.ids["table"]:
@@ -184,4 +179,4 @@ class DescribeWork(FixedIdsWork):
             await change_catalog(self._context, claim, hold, self._request, self._caller.actor)
         except CatalogRefusal as verdict:
             return error_answer(to_iceberg_error(verdict.problem))
-        return success_answer(OperationResult(table_id=claim.ids["table"]))
+        return table_answer(claim.ids["table"])

@@ -23,7 +23,13 @@ from arco.iceberg.engine.metadata import Metadata
 from arco.iceberg.engine.requirement import check_requirements, was_applied
 from arco.iceberg.engine.update import apply_updates
 from arco.iceberg.engine.view_update import apply_view_updates, check_view_requirements
-from arco.iceberg.idempotency import FixedIdsWork, OperationResult, error_answer, success_answer
+from arco.iceberg.idempotency import (
+    FixedIdsWork,
+    OperationResult,
+    error_answer,
+    success_answer,
+    table_answer,
+)
 from arco.iceberg.loaded_metadata import LoadedMetadata
 from arco.iceberg.name_resolution import FullName, ResolvedObject, find_object, not_found_error
 from arco.iceberg.pointer import RequestSearch, find_request, pointer_of
@@ -42,6 +48,10 @@ from arco.storage.chain import Chain, Head
 from arco.storage.link import Entry
 
 JsonObjects = Sequence[dict[str, Json]]
+
+COMMIT = "commit"
+COMMIT_DEADLINE_MS = 20_000  # then the answer is that nothing has happened; servers give up later
+_WIDEST_SPREAD = 8
 
 
 @dataclass(frozen=True)
@@ -71,12 +81,6 @@ TABLE_ENGINE = MetadataEngine(ObjectKind.TABLE, check_requirements, _apply_to_ta
 VIEW_ENGINE = MetadataEngine(ObjectKind.VIEW, check_view_requirements, _apply_to_view)
 
 
-COMMIT = "commit"
-COMMIT_DEADLINE_MS = 20_000  # then the answer is that nothing has happened; servers give up later
-
-_WIDEST_SPREAD = 8
-
-
 class CommitWork(FixedIdsWork):
     """One commit as work that takes effect once."""
 
@@ -94,7 +98,6 @@ class CommitWork(FixedIdsWork):
         self._caller = caller
         self._engine = engine
         self._found: ResolvedObject | None = None
-        self._until_ms = caller.arrived_ms + COMMIT_DEADLINE_MS
 
     async def terms(self) -> Terms:
         self._found = await find_object(self._context, self._name, self._engine.kind, ahead=True)
@@ -115,7 +118,7 @@ class CommitWork(FixedIdsWork):
 
     async def _perform_locked(self, table_id: str, claim: Claim, hold: Hold) -> Answer:
         context, chain = self._context, self._context.pointers.chain(table_id)
-        self._check_deadline()
+        check_deadline(self._context, self._caller)
         search, losses = await self._first_search(chain, claim), 0
         while search.landed is None:
             began_ms = context.runtime.clock.elapsed_ms()
@@ -144,9 +147,7 @@ class CommitWork(FixedIdsWork):
             if head.entry is not None:
                 context.published.learn(chain, head.entry)
             self._schedule_steps(table_id, head, prepared, base)
-            return success_answer(
-                OperationResult(table_id=table_id, metadata_location=prepared.location)
-            )
+            return table_answer(table_id, prepared.location)
         return _landed(table_id, search.landed)
 
     async def _first_search(self, chain: Chain, claim: Claim) -> RequestSearch:
@@ -217,15 +218,19 @@ class CommitWork(FixedIdsWork):
 
     async def _back_off(self, losses: int, began_ms: float) -> None:
         """After a lost race: wait for a random multiple of the store's latency, or give up."""
-        self._check_deadline()
+        check_deadline(self._context, self._caller)
         clock = self._context.runtime.clock
         spread = min(losses, _WIDEST_SPREAD) * self._context.runtime.rng.random()
         await clock.sleep((clock.elapsed_ms() - began_ms) * spread)
 
-    def _check_deadline(self) -> None:
-        if self._context.runtime.clock.elapsed_ms() > self._until_ms:
-            reason = "too many concurrent changes of this table; retry"
-            raise Unavailable(reason, retry_after_ms=1_000)
+
+def check_deadline(
+    context: IcebergContext, caller: Caller, *, retry_after_ms: int | None = 1_000
+) -> None:
+    """`Unavailable` if a request has lost races for so long that its client gives up."""
+    if context.runtime.clock.elapsed_ms() > caller.arrived_ms + COMMIT_DEADLINE_MS:
+        reason = "too many concurrent changes of the same tables; retry"
+        raise Unavailable(reason, retry_after_ms=retry_after_ms)
 
 
 async def find_landed_commit(context: IcebergContext, claim: Claim) -> Answer | None:

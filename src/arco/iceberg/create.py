@@ -33,7 +33,7 @@ from arco.iceberg.errors import (
     no_such_namespace,
     to_iceberg_error,
 )
-from arco.iceberg.idempotency import FixedIdsWork, OperationResult, error_answer, success_answer
+from arco.iceberg.idempotency import FixedIdsWork, error_answer, table_answer
 from arco.iceberg.name_resolution import FullName, find_occupant, is_probably_free, release_name
 from arco.iceberg.pointer import Pointer, pointer_of
 from arco.iceberg.pointer_head import PointerHead
@@ -44,6 +44,8 @@ from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import Hold, Terms
 from arco.storage.chain import Head
 from arco.storage.link import Entry
+
+_MOST_TRIES = 3
 
 
 @dataclass(frozen=True)
@@ -146,9 +148,6 @@ def name_taken_error(creation: Creation, by: ObjectKind) -> IcebergError:
     )
 
 
-_MOST_TRIES = 3
-
-
 class CreateWork(FixedIdsWork):
     """A creation as work that takes effect once."""
 
@@ -203,9 +202,7 @@ class CreateWork(FixedIdsWork):
             raise Unavailable("the table was not created in time; retry", retry_after_ms=1_000)
         if first is not None:
             context.after_commit.schedule(table_id, first)
-        return success_answer(
-            OperationResult(table_id=table_id, metadata_location=pointer.metadata_location)
-        )
+        return table_answer(table_id, pointer.metadata_location)
 
     async def _look(self, table_id: str) -> tuple[PointerHead, Entry | None]:
         """The head of a table that now has its name, and its first pointer."""
@@ -225,10 +222,7 @@ class CreateWork(FixedIdsWork):
 async def creation_terms(context: IcebergContext, wanted_id: str | None = None) -> Terms:
     """The ids that a new object may get, and the number of an earlier manifest."""
     runtime = context.runtime
-    ids = {
-        "object": wanted_id or str(new_object_id(runtime)),
-        "spare": str(new_object_id(runtime)),
-    }
+    ids = {"object": wanted_id or str(new_object_id(runtime)), "spare": str(new_object_id(runtime))}
     return Terms(ids=ids, base=await manifest_number(context))
 
 
@@ -262,9 +256,7 @@ async def find_created(context: IcebergContext, claim: Claim) -> Answer | None:
         return None
     table_id = cast("TableRow", done.object.row).table_id
     first = pointer_of(await context.pointers.chain(table_id).read(0))
-    return success_answer(
-        OperationResult(table_id=table_id, metadata_location=first.metadata_location)
-    )
+    return table_answer(table_id, first.metadata_location)
 
 
 async def _name_taken_answer(
@@ -272,7 +264,7 @@ async def _name_taken_answer(
 ) -> Answer:
     """The answer where the name is taken: by another, or by this very request, whose answer was lost."""
     if await is_repeated_create(context, creation, occupant):
-        return success_answer(OperationResult(table_id=occupant.table_id), has_landed=False)
+        return table_answer(occupant.table_id, has_landed=False)
     return error_answer(name_taken_error(creation, occupant.kind))
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from arco.catalog.ddl import RestoreTable
 from arco.catalog.model import ObjectKind, TableRow
-from arco.core.errors import AlreadyExists, ArcoError, Conflict, NotFound, Unavailable
+from arco.core.errors import AlreadyExists, ArcoError, Conflict, NotFound
 from arco.core.ids import new_object_id
 from arco.iceberg.catalog_change import (
     CatalogRefusal,
@@ -19,11 +19,11 @@ from arco.iceberg.catalog_change import (
     find_catalog_change,
     manifest_number,
 )
-from arco.iceberg.commit import COMMIT_DEADLINE_MS
+from arco.iceberg.commit import check_deadline
 from arco.iceberg.context import Caller, IcebergContext
 from arco.iceberg.errors import IcebergError, to_iceberg_error
 from arco.iceberg.garbage_collection import purge
-from arco.iceberg.idempotency import FixedIdsWork, OperationResult, error_answer, success_answer
+from arco.iceberg.idempotency import FixedIdsWork, error_answer, table_answer
 from arco.iceberg.name_resolution import (
     FullName,
     find_object,
@@ -35,6 +35,8 @@ from arco.iceberg.pointer import Pointer, find_request
 from arco.iceberg.pointer_head import PointerHead
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import Hold, Terms
+
+_MOST_TRIES = 3
 
 
 class DropWork(FixedIdsWork):
@@ -72,7 +74,7 @@ class DropWork(FixedIdsWork):
         if search.landed is None:
             return None
         location = search.landed.body(Pointer).metadata_location
-        return success_answer(OperationResult(table_id=table_id, metadata_location=location))
+        return table_answer(table_id, location)
 
     async def perform(self, claim: Claim, hold: Hold) -> Answer:
         table_id = claim.ids["table"]
@@ -89,7 +91,7 @@ class DropWork(FixedIdsWork):
             table_head = await context.heads.settle(await context.heads.at(search.head))
             if table_head.location is None:
                 return error_answer(not_found_error(self._kind, self._name))
-            self._check_deadline()  # an old unresolved id may be forgotten
+            check_deadline(self._context, self._caller)  # an old unresolved id may be forgotten
             await hold.check()
             tombstone = self._tombstone(table_head, claim)
             try:
@@ -108,14 +110,8 @@ class DropWork(FixedIdsWork):
                 context.after_commit.run_in_background(
                     table_id, _purge(context, table_id, table_head.location)
                 )
-            return success_answer(
-                OperationResult(table_id=table_id, metadata_location=table_head.location)
-            )
-        return success_answer(
-            OperationResult(
-                table_id=table_id, metadata_location=search.landed.body(Pointer).metadata_location
-            )
-        )
+            return table_answer(table_id, table_head.location)
+        return table_answer(table_id, search.landed.body(Pointer).metadata_location)
 
     def _tombstone(self, table_head: PointerHead, claim: Claim) -> Pointer:
         """The last pointer; it names the last metadata file, for an undrop."""
@@ -141,13 +137,6 @@ class DropWork(FixedIdsWork):
             purge=self._purge,
         )
 
-    def _check_deadline(self) -> None:
-        now = self._context.runtime.clock.elapsed_ms()
-        if now > self._caller.arrived_ms + COMMIT_DEADLINE_MS:
-            raise Unavailable(
-                "too many concurrent changes of this table; retry", retry_after_ms=1_000
-            )
-
     async def _is_open(self, table_id: str, is_old: bool) -> bool:  # noqa: FBT001
         return await is_unresolved(self._context, table_id, is_old=is_old)
 
@@ -170,9 +159,6 @@ async def is_unresolved(context: IcebergContext, table_id: str, *, is_old: bool)
     return not table_head.is_live or table_head.undecided is not None
 
 
-_MOST_TRIES = 3
-
-
 class UndropWork(FixedIdsWork):
     """An undrop as work that takes effect once."""
 
@@ -190,7 +176,7 @@ class UndropWork(FixedIdsWork):
 
     async def find(self, claim: Claim) -> Answer | None:
         done = await find_catalog_change(self._context, claim)
-        return None if done is None else success_answer(OperationResult(table_id=self._table_id))
+        return None if done is None else table_answer(self._table_id)
 
     async def perform(self, claim: Claim, hold: Hold) -> Answer:
         async with self._context.lanes.enter(self._table_id):
@@ -216,9 +202,7 @@ class UndropWork(FixedIdsWork):
                     return error_answer(to_iceberg_error(verdict.problem))
         if table_head.chain_head.entry is not None:
             self._context.after_commit.schedule(self._table_id, table_head.chain_head.entry)
-        return success_answer(
-            OperationResult(table_id=self._table_id, metadata_location=table_head.location)
-        )
+        return table_answer(self._table_id, table_head.location)
 
     async def _revived(self, claim: Claim, hold: Hold) -> PointerHead | None:
         """The head with this request's pointer; None if the table cannot be restored."""

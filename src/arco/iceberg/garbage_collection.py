@@ -33,7 +33,7 @@ from arco.iceberg.engine.metadata import (
 from arco.iceberg.errors import IcebergError
 from arco.iceberg.pointer import POINTERS, pointer_of
 from arco.iceberg.pointer_head import PointerHead
-from arco.iceberg.table_paths import is_url_taken
+from arco.iceberg.table_paths import is_place_taken
 from arco.iceberg.transaction_record import TransactionRecords
 from arco.iceberg.unresolved_names import UNRESOLVED_NAMES
 from arco.storage.backend import Meta
@@ -45,6 +45,9 @@ from arco.storage.store_clock import store_now_ms
 RECEIPTS = "events/"
 COMMITTED_DAYS = 90
 PENDING_DAYS = 2
+
+_NAME = re.compile(r"/(\d{5,19})-[0-9a-f-]{36}(?:\.gz)?\.metadata\.json\Z")
+_DELETE = "write.metadata.delete-after-commit.enabled"
 
 
 @dataclass
@@ -157,10 +160,6 @@ def _is_before(day: str, moment: datetime) -> bool:
         return False
 
 
-_NAME = re.compile(r"/(\d{5,19})-[0-9a-f-]{36}(?:\.gz)?\.metadata\.json\Z")
-_DELETE = "write.metadata.delete-after-commit.enabled"
-
-
 async def obsolete_metadata_files(
     context: IcebergContext,
     transactions: TransactionRecords,
@@ -233,7 +232,7 @@ async def purge(
     except IcebergError:
         return 0  # metadata files are deleted last, so all others are gone
     home = str(metadata["location"])
-    if await is_url_taken(context, home, [table_id]):
+    if await is_place_taken(context, context.locations.stored(home), [table_id]):
         return 0  # the location was registered again
     if context.locations.owner(home) == table_id:
         files = _in_folder(context, home, metadata_location)

@@ -8,9 +8,7 @@ the answer: the metadata is read again and may be newer.
 import msgspec
 
 from arco.core import json
-from arco.core.errors import (
-    ArcoError,
-)
+from arco.core.errors import ArcoError
 from arco.core.hashing import sha256_hex
 from arco.core.ids import new_ulid
 from arco.iceberg.context import Caller, IcebergContext
@@ -95,10 +93,7 @@ async def run_once(
         key=caller.key,
     )
     answer = await context.idempotency.once(
-        path,
-        _fingerprint(caller.operation, request),
-        _Marked(work),
-        arrived_ms=caller.arrived_ms,
+        path, _fingerprint(caller.operation, request), _Marked(work), arrived_ms=caller.arrived_ms
     )
     return read_result(answer)
 
@@ -106,6 +101,14 @@ async def run_once(
 def success_answer(result: OperationResult, *, has_landed: bool = True) -> Answer:
     """The answer of a success; if it changed nothing, its outcome is the only evidence."""
     return Answer(status=200, body=msgspec.Raw(json.encode(result)), has_landed=has_landed)
+
+
+def table_answer(
+    table_id: str, metadata_location: str | None = None, *, has_landed: bool = True
+) -> Answer:
+    """The answer of a success on one table."""
+    result = OperationResult(table_id=table_id, metadata_location=metadata_location)
+    return success_answer(result, has_landed=has_landed)
 
 
 def error_answer(problem: ArcoError | IcebergError) -> Answer:

@@ -27,6 +27,13 @@ LOCAL = "file://"
 
 _SCOPE = re.compile(r"tenant=[^/]+/workspace=[^/]+/\Z")
 
+METADATA_PATH = "write.metadata.path"
+PATHS = (METADATA_PATH, "write.data.path", "write.object-storage.path", "write.folder-storage.path")
+CODEC = "write.metadata.compression-codec"
+_RESERVED = "arco."
+_SUFFIXES = {"none": ".metadata.json", "gzip": ".gz.metadata.json"}
+_NO_IDS: frozenset[str] = frozenset()
+
 
 @dataclass(frozen=True)
 class ResolvedLocation:
@@ -78,20 +85,6 @@ def _not_a_table() -> Invalid:
     return Invalid(
         "this place belongs to Arco itself: leave the location out, and the table gets one of its own"
     )
-
-
-METADATA_PATH = "write.metadata.path"
-PATHS = (
-    METADATA_PATH,
-    "write.data.path",
-    "write.object-storage.path",
-    "write.folder-storage.path",
-)
-CODEC = "write.metadata.compression-codec"
-
-_RESERVED = "arco."
-_SUFFIXES = {"none": ".metadata.json", "gzip": ".gz.metadata.json"}
-_NO_IDS: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -158,16 +151,6 @@ class Locations:
         if resolved.declared is not None:
             return None
         return resolved.key.removeprefix(WAREHOUSE).partition("/")[0]
-
-    def check_metadata_file(self, location: str, *, also: frozenset[str] = _NO_IDS) -> None:
-        """`Invalid` if a metadata file at `location` must not be registered.
-
-        In the warehouse, only files in the folders of the ids in `also` may be.
-        """
-        resolved = self._resolver.find(location)
-        folder = resolved.key.removeprefix(WAREHOUSE).partition("/")[0]
-        if resolved.declared is None and folder not in also:
-            raise Invalid(f"{location} belongs to another table, which has a name already")
 
     def check_inside(self, location: str, table_location: str) -> None:
         """`Invalid` unless `location` is in the table's location or in a declared one."""

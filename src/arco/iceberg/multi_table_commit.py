@@ -22,7 +22,7 @@ from arco.core.errors import (
 )
 from arco.core.ids import new_object_id, new_ulid
 from arco.iceberg.catalog_change import CatalogRefusal, change_catalog, manifest_number
-from arco.iceberg.commit import COMMIT_DEADLINE_MS, TABLE_ENGINE, CommitWork
+from arco.iceberg.commit import TABLE_ENGINE, CommitWork, check_deadline
 from arco.iceberg.context import Caller, IcebergContext
 from arco.iceberg.create import (
     CreateWork,
@@ -58,6 +58,8 @@ from arco.storage.chain import Head
 from arco.storage.link import Entry
 
 _MOST_DEAD_NAMES = 3  # after this many tries it is a uuid that is taken, not a name
+
+MOST_TABLES = 100
 
 
 @dataclass(frozen=True)
@@ -148,13 +150,8 @@ class MultiTableCommitWork:
             if answer is not None:
                 return answer
             number += 1
-            self._check_deadline()
+            check_deadline(self._context, self._caller, retry_after_ms=None)
             await hold.check()
-
-    def _check_deadline(self) -> None:
-        now = self._context.runtime.clock.elapsed_ms()
-        if now > self._caller.arrived_ms + COMMIT_DEADLINE_MS:
-            raise Unavailable("too many concurrent changes of these tables; retry")
 
     async def _try_once(
         self, ids: list[str], claim: Claim, hold: Hold, number: int
@@ -335,7 +332,9 @@ class MultiTableCommitWork:
             return await is_unresolved(context, table_id, is_old=is_old)
 
         await context.unresolved_names.add([table_id for table_id, _ in born], is_open)
-        self._check_deadline()  # an old unresolved id may be forgotten
+        check_deadline(
+            self._context, self._caller, retry_after_ms=None
+        )  # an old unresolved id may be forgotten
         naming = Claim(
             request_sha256="",
             request_id=new_ulid(context.runtime),  # each try creates other ids than the one before
@@ -421,9 +420,6 @@ def _numbered(transaction: str, number: int) -> str:
 def _earlier(claim: Claim) -> tuple[str, ...]:
     """The transactions of earlier holders of this claim."""
     return tuple(each for each in claim.ids.get("earlier", "").split(",") if each)
-
-
-MOST_TABLES = 100
 
 
 class Transactions:

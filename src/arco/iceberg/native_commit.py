@@ -38,6 +38,8 @@ from arco.storage.chain import Head
 _LAST_ADDED = -1
 _OURS = ("pii_type", "sensitivity")  # members of a column that Iceberg does not have
 
+Classifications = Mapping[str, Mapping[str, str | Sensitivity | None]]
+
 
 class _ShownCommit(CommitWork):
     """A commit whose columns the caller updates in the catalog before the answer."""
@@ -160,9 +162,6 @@ def current_version(metadata: Metadata) -> Object:
         if version.get("version-id") == current:
             return version
     raise Invalid(f"the current version of the view is {current}, which is not there")
-
-
-Classifications = Mapping[str, Mapping[str, str | Sensitivity | None]]
 
 
 def classifications_of(change: ColumnRequest) -> Classifications:

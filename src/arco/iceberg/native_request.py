@@ -14,13 +14,7 @@ from arco.catalog.change import Renderer
 from arco.catalog.decision import refuse_stale
 from arco.catalog.done import Done
 from arco.catalog.model import ObjectKind
-from arco.core.errors import (
-    ArcoError,
-    Corrupt,
-    NotFound,
-    PreconditionFailed,
-    Unknown,
-)
+from arco.core.errors import ArcoError, Corrupt, NotFound, PreconditionFailed, Unknown
 from arco.iceberg.context import IcebergContext
 from arco.iceberg.errors import (
     IcebergError,

@@ -31,6 +31,13 @@ NULL = "null"  # as Iceberg writes it into paths
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+MOST_FILES = 200_000
+_REMEMBERED_FILES = 400_000
+_REMEMBERED_TABLES = 1_000
+_AT_ONCE = 8
+_DELETED = 2  # the status of a manifest entry for a deleted file
+Row = dict[str, Any]
+
 
 def value_format(transform: str) -> ValueFormat | None:
     """How values of a transform are printed; None if they do not identify column values."""
@@ -77,16 +84,6 @@ _WRITTEN: dict[str, ValueFormat] = {
     "hour": _hour,
     "month": _month,
 }
-
-
-MOST_FILES = 200_000
-
-_REMEMBERED_FILES = 400_000
-_REMEMBERED_TABLES = 1_000
-_AT_ONCE = 8
-_DELETED = 2  # the status of a manifest entry for a deleted file
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ _SOURCE = "source-snapshot-id"  # in the summary of a cherry-pick: the staged sn
 
 Snapshot = dict[str, Json]
 
+SYSTEM = "client:arco"
+
 
 def published_attempt(base: Metadata | None, made: Metadata) -> Attempt | None:
     """The attempt whose snapshot comes onto `main`, if any; `Invalid` if it cannot be read."""
@@ -121,9 +123,6 @@ def _find(metadata: Metadata, snapshot_id: int) -> Snapshot | None:
 def _summary(snapshot: Snapshot) -> dict[str, Json]:
     summary = snapshot.get("summary")
     return summary if isinstance(summary, dict) else {}
-
-
-SYSTEM = "client:arco"
 
 
 class IcebergFences:

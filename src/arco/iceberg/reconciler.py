@@ -19,7 +19,7 @@ from arco.iceberg.context import IcebergContext
 from arco.iceberg.engine.columns import columns_of
 from arco.iceberg.engine.metadata import current_schema
 from arco.iceberg.errors import IcebergError
-from arco.iceberg.idempotency import PROTOCOL, OperationResult, success_answer
+from arco.iceberg.idempotency import PROTOCOL, OperationResult, success_answer, table_answer
 from arco.iceberg.multi_table_commit import was_committed
 from arco.iceberg.name_resolution import release_name
 from arco.iceberg.pointer import FENCE, find_request, pointer_of
@@ -37,6 +37,8 @@ _AT_ONCE = 16
 _REST = 4  # times the time that a batch took
 _RECENT_MS = 24 * 3_600_000  # if an older entry was reported, all below it were
 _RECEIPTS_KEPT_MS = 60 * 24 * 3_600_000  # older receipts may have been deleted
+
+_MOST = 10_000
 
 
 @dataclass
@@ -233,9 +235,6 @@ class Reconciler:
         await self._ended.wait()
 
 
-_MOST = 10_000
-
-
 async def finalise_claims(context: IcebergContext, transactions: TransactionRecords) -> int:
     """Store the outcomes of claims whose requests have landed; returns how many.
 
@@ -285,4 +284,4 @@ async def _landed_answer(
     if landed is None:
         return None
     location = pointer_of(landed).metadata_location
-    return success_answer(OperationResult(table_id=ids["table"], metadata_location=location))
+    return table_answer(ids["table"], location)

@@ -20,14 +20,13 @@ from arco.iceberg.engine.metadata import Metadata, objects_of
 from arco.iceberg.errors import IcebergError, commit_failed
 from arco.iceberg.location import PATHS, Locations
 
-
-async def is_url_taken(context: IcebergContext, location: str, own_ids: Collection[str]) -> bool:
-    """Whether a table with another id has `location`, or one inside or around it."""
-    return await is_place_taken(context, context.locations.stored(location), own_ids)
+_MOST = 1_000  # paths of one table
+_STATISTICS = ("statistics", "partition-statistics")
+Update = Mapping[str, Json]
 
 
 async def is_place_taken(context: IcebergContext, stored: str, own_ids: Collection[str]) -> bool:
-    """The same for a location as the catalog stores it.
+    """Whether a table with another id has this location, or one inside or around it.
 
     The catalog decides which table gets a location, after the first file is written (P31). This check
     comes earlier, so that no file is written into another table's location; before files are deleted it
@@ -40,12 +39,6 @@ async def is_place_taken(context: IcebergContext, stored: str, own_ids: Collecti
         if other not in own_ids and await snapshot.is_held(other):
             return True
     return False
-
-
-_MOST = 1_000  # paths of one table
-_STATISTICS = ("statistics", "partition-statistics")
-
-Update = Mapping[str, Json]
 
 
 @dataclass(frozen=True)

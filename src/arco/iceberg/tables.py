@@ -52,6 +52,8 @@ from arco.iceberg.wire import (
 
 _MOST = 1_000
 
+KIND = ObjectKind.TABLE
+
 
 class RecentLoads:
     """The last load of each name, shared by requests that arrived before the load began."""
@@ -69,9 +71,6 @@ class RecentLoads:
         if len(self._looks) >= _MOST:
             self._looks.clear()
         self._looks[name] = began_ms, ref(loaded)
-
-
-KIND = ObjectKind.TABLE
 
 
 class Tables:

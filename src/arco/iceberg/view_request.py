@@ -3,13 +3,7 @@
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from arco.catalog.ddl import (
-    ColumnSpec,
-    Description,
-    DropTable,
-    SchemaName,
-    UpdateTable,
-)
+from arco.catalog.ddl import ColumnSpec, Description, DropTable, SchemaName, UpdateTable
 
 
 class Query(

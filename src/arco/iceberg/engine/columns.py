@@ -32,6 +32,10 @@ MOST_FIELD_ID = (
     2**31 - 1 - 200
 )  # higher ids are reserved for Iceberg's metadata columns, such as `_file`
 
+ColumnRequest = AddColumns | UpdateColumn | DropColumn
+_WIDER = {("int", "long"), ("float", "double")}
+_DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
+
 
 def columns_of(schema: Object) -> tuple[AttachedColumn, ...]:
     """The columns of `schema`, or `Invalid` if the catalog cannot store them."""
@@ -100,11 +104,6 @@ def _refuse_duplicates(values: Sequence[str | int], what: str) -> None:
         if value in seen:
             raise Invalid(f"two columns have the {what} {str(value)[:80]!r}")
         seen.add(value)
-
-
-ColumnRequest = AddColumns | UpdateColumn | DropColumn
-_WIDER = {("int", "long"), ("float", "double")}
-_DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
 
 
 def change_schema(

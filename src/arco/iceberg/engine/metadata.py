@@ -23,6 +23,12 @@ OLDEST_VERSION = 1
 _WHAT = "the metadata"
 _FAR = 2**63 - 1
 
+Metadata = Object
+MAIN = "main"
+NO_SNAPSHOT = -1  # "no current snapshot" before format version 3
+_GZIP = b"\x1f\x8b"
+_MOST_BYTES = 512 * 2**20  # of a decompressed file
+
 
 def check_table(metadata: Object) -> Object:
     """`metadata` itself if it is valid, else `Invalid`."""
@@ -123,15 +129,6 @@ def _check_lists(metadata: Object) -> None:
 
 def _optional(metadata: Object, key: str) -> list[Json]:
     return [] if metadata.get(key) is None else shape.array(metadata, key, _WHAT)
-
-
-Metadata = Object
-
-MAIN = "main"
-NO_SNAPSHOT = -1  # "no current snapshot" before format version 3
-
-_GZIP = b"\x1f\x8b"
-_MOST_BYTES = 512 * 2**20  # of a decompressed file
 
 
 def complete_metadata(found: Metadata) -> Metadata:

@@ -13,13 +13,7 @@ from arco.iceberg.engine.draft import DEFAULT_VERSION
 from arco.iceberg.engine.metadata import Metadata
 from arco.iceberg.engine.schema import SchemaIndex, identifiers, index_schema, read_schema
 from arco.iceberg.engine.shape import Object
-from arco.iceberg.engine.table import (
-    FORMAT_VERSION,
-    NEW_TABLE,
-    RESERVED,
-    check_new,
-    read_number,
-)
+from arco.iceberg.engine.table import FORMAT_VERSION, NEW_TABLE, RESERVED, check_new, read_number
 from arco.iceberg.engine.update import apply_updates
 from arco.iceberg.wire import CreateTableRequest
 

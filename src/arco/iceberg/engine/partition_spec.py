@@ -31,6 +31,9 @@ _SOURCES = {
 }
 _NO_IDENTITY = frozenset({"variant", "geometry", "geography"})
 
+FIRST_FIELD_ID = 1_000
+UNPARTITIONED_LAST_ID = FIRST_FIELD_ID - 1
+
 
 def read_transform(text: str) -> str:
     """The normalized text of a transform."""
@@ -54,10 +57,6 @@ def check_source(transform: str, kind: Json) -> None:
         wrong = source in _NO_IDENTITY or not is_primitive(kind)
     if wrong:
         raise Invalid(f"Invalid source type {kind} for transform: {transform}")
-
-
-FIRST_FIELD_ID = 1_000
-UNPARTITIONED_LAST_ID = FIRST_FIELD_ID - 1
 
 
 def read_spec(value: Json) -> Object:

@@ -18,6 +18,27 @@ from arco.iceberg.engine.shape import Object
 
 _CREATE = "assert-create"
 
+_NUMBERS = {
+    "assert-last-assigned-field-id": (
+        "last-assigned-field-id",
+        "last-column-id",
+        "last assigned field id",
+    ),
+    "assert-current-schema-id": ("current-schema-id", "current-schema-id", "current schema"),
+    "assert-last-assigned-partition-id": (
+        "last-assigned-partition-id",
+        "last-partition-id",
+        "last assigned partition id",
+    ),
+    "assert-default-spec-id": ("default-spec-id", "default-spec-id", "default partition spec"),
+    "assert-default-sort-order-id": (
+        "default-sort-order-id",
+        "default-sort-order-id",
+        "default sort order",
+    ),
+}
+ADD = "add-snapshot"
+
 
 def is_create(requirements: Sequence[Json]) -> bool:
     """Whether a commit creates a table; it may then have no other requirement."""
@@ -87,34 +108,11 @@ def _number(kind: str, key: str, top: str, words: str) -> Callable[[Metadata, Ob
     return check
 
 
-_NUMBERS = {
-    "assert-last-assigned-field-id": (
-        "last-assigned-field-id",
-        "last-column-id",
-        "last assigned field id",
-    ),
-    "assert-current-schema-id": ("current-schema-id", "current-schema-id", "current schema"),
-    "assert-last-assigned-partition-id": (
-        "last-assigned-partition-id",
-        "last-partition-id",
-        "last assigned partition id",
-    ),
-    "assert-default-spec-id": ("default-spec-id", "default-spec-id", "default partition spec"),
-    "assert-default-sort-order-id": (
-        "default-sort-order-id",
-        "default-sort-order-id",
-        "default sort order",
-    ),
-}
-
 _CHECKS: Mapping[str, Callable[[Metadata, Object], None]] = {
     "assert-table-uuid": _uuid,
     "assert-ref-snapshot-id": _ref,
     **{kind: _number(kind, *names) for kind, names in _NUMBERS.items()},
 }
-
-
-ADD = "add-snapshot"
 
 
 def was_applied(base: Metadata, updates: Sequence[dict[str, Json]]) -> bool:

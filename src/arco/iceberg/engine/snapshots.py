@@ -18,6 +18,9 @@ _TOLERANCE_MS = 60_000  # between the clocks of two writers
 _RETRY = "Validation failed, please retry:"
 _LIMITS = ("min-snapshots-to-keep", "max-snapshot-age-ms", "max-ref-age-ms")
 
+_TABLE = "statistics"
+_PARTITION = "partition-statistics"
+
 
 def add_snapshot(draft: TableDraft, update: Object) -> None:
     """Add a snapshot; readers see it once a branch or tag names it."""
@@ -212,10 +215,6 @@ def _check_times(draft: TableDraft) -> None:
             f"Invalid update timestamp {draft.updated_ms}: "
             f"before last snapshot log entry at {times[-1]}"
         )
-
-
-_TABLE = "statistics"
-_PARTITION = "partition-statistics"
 
 
 def set_statistics(draft: TableDraft, update: Object) -> None:

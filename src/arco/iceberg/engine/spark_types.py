@@ -48,6 +48,25 @@ _NUMBERED = re.compile(r"(?:epsg|srid):(\d{1,9})", re.IGNORECASE)
 _WGS84 = "4326"
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
+NextId = Callable[[], int]
+_FROM_SPARK = {
+    **dict.fromkeys(("tinyint", "smallint", "int"), "int"),
+    **dict.fromkeys(("string", "char", "varchar"), "string"),
+    "boolean": "boolean",
+    "bigint": "long",
+    "float": "float",
+    "double": "double",
+    "date": "date",
+    "time": "time",
+    "timestamp": "timestamptz",
+    "timestamp_ntz": "timestamp",
+    "binary": "binary",
+    "variant": "variant",
+}
+_NANOSECONDS = {"timestamp_ltz": "timestamptz_ns", "timestamp_ntz": "timestamp_ns"}
+_SPATIAL_NAMES = frozenset({"geometry", "geography"})
+_BINARY_COLLATION = "UTF8_BINARY"  # byte order, which Iceberg has too
+
 
 def spark_type(kind: Json, what: str) -> str:
     """The type of the column `what`, as `normalise` spells it, or `Invalid`."""
@@ -123,27 +142,6 @@ def _srid(crs: str | None) -> str:
         return _WGS84
     numbered = _NUMBERED.fullmatch(crs.strip())
     return str(int(numbered[1])) if numbered else "any"
-
-
-NextId = Callable[[], int]
-
-_FROM_SPARK = {
-    **dict.fromkeys(("tinyint", "smallint", "int"), "int"),
-    **dict.fromkeys(("string", "char", "varchar"), "string"),
-    "boolean": "boolean",
-    "bigint": "long",
-    "float": "float",
-    "double": "double",
-    "date": "date",
-    "time": "time",
-    "timestamp": "timestamptz",
-    "timestamp_ntz": "timestamp",
-    "binary": "binary",
-    "variant": "variant",
-}
-_NANOSECONDS = {"timestamp_ltz": "timestamptz_ns", "timestamp_ntz": "timestamp_ns"}
-_SPATIAL_NAMES = frozenset({"geometry", "geography"})
-_BINARY_COLLATION = "UTF8_BINARY"  # byte order, which Iceberg has too
 
 
 def iceberg_type(data_type: str) -> Json:

@@ -47,6 +47,9 @@ _METRICS_OF = "write.metadata.metrics.column."
 _ENCRYPTION = frozenset({"encryption.key-id", "encryption.data-key-length"})
 _PREVIOUS_VERSIONS_DEFAULT = 100
 
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_KEYS = "encryption-keys"
+
 
 def read_number(properties: Mapping[str, str], key: str, default: int) -> int:
     """The integer under `key`."""
@@ -82,10 +85,6 @@ def check_new(properties: Mapping[str, str], index: SchemaIndex, format_version:
     unfit = sorted(_ENCRYPTION & properties.keys())
     if unfit and format_version < 3:
         raise Invalid(f"Invalid properties for v{format_version}: {', '.join(unfit)}")
-
-
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_KEYS = "encryption-keys"
 
 
 def assign_uuid(draft: TableDraft, update: Object) -> None:

@@ -50,11 +50,7 @@ _UPDATES: Mapping[str, Callable[[TableDraft, Object], None]] = {
 
 
 def apply_updates(
-    base: Metadata | None,
-    updates: Sequence[Json],
-    *,
-    now_ms: int,
-    previous_location: str | None,
+    base: Metadata | None, updates: Sequence[Json], *, now_ms: int, previous_location: str | None
 ) -> Metadata:
     """The metadata after `updates`; `base` itself if they change nothing. `base` is None for a new table.
 

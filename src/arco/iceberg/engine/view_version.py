@@ -9,6 +9,8 @@ from arco.iceberg.engine.shape import Object
 LAST_ADDED = -1
 _SQL = "sql"
 
+_TYPES = frozenset({"type", "element", "key", "value"})
+
 
 def read_version(value: Json, what: str = "the view version") -> Object:
     """A version from a client or a file, if its members have the right types."""
@@ -87,9 +89,6 @@ def _dialects(version: Object) -> list[str]:
         for each in shape.objects(version, "representations", "a view version")
         if _is_sql(each)
     ]
-
-
-_TYPES = frozenset({"type", "element", "key", "value"})
 
 
 def read_view_schema(value: Json) -> Object:
