@@ -105,9 +105,8 @@ class IcebergContext:
             self.runtime.tasks.spawn(self._try(location))
 
     async def _try(self, location: str) -> None:
-        with suppress(
-            ArcoError, IcebergError
-        ):  # the operation that needs the file gets the same error
+        # The operation that needs the file gets the same error.
+        with suppress(ArcoError, IcebergError):
             await self.load(location)
 
     async def _read(self, location: str) -> LoadedMetadata:

@@ -51,9 +51,7 @@ class LocationResolver:
         if not root_url.endswith("/"):
             raise Invalid("the root of a workspace is a URL with a closing slash")
         self.root = root_url
-        self.store_root = _SCOPE.sub(
-            "", root_url
-        )  # other workspaces are as closed as the root itself
+        self.store_root = _SCOPE.sub("", root_url)  # closes other workspaces, too
         # The longest first: a nested location has its own rights.
         self.declared = tuple(sorted({canonical(each) for each in declared}, key=len, reverse=True))
 

@@ -332,9 +332,8 @@ class MultiTableCommitWork:
             return await is_unresolved(context, table_id, is_old=is_old)
 
         await context.unresolved_names.add([table_id for table_id, _ in born], is_open)
-        check_deadline(
-            self._context, self._caller, retry_after_ms=None
-        )  # an old unresolved id may be forgotten
+        # An old unresolved id may be forgotten.
+        check_deadline(self._context, self._caller, retry_after_ms=None)
         naming = Claim(
             request_sha256="",
             request_id=new_ulid(context.runtime),  # each try creates other ids than the one before

@@ -175,9 +175,8 @@ class IcebergFences:
             publication=attempt.publication(is_fence=True),
         )
         head_pointer = table_head.pointer
-        if (
-            head_pointer is None or head_pointer.metadata_location != location
-        ):  # the head belongs to an aborted transaction
+        # They differ if the head belongs to an aborted transaction.
+        if head_pointer is None or head_pointer.metadata_location != location:
             try:
                 loaded = await self._context.load(location)
             except UnreadableMetadata as problem:

@@ -28,9 +28,8 @@ from arco.iceberg.engine.spark_types import (
     with_ids,
 )
 
-MOST_FIELD_ID = (
-    2**31 - 1 - 200
-)  # higher ids are reserved for Iceberg's metadata columns, such as `_file`
+# Higher ids are reserved for Iceberg's metadata columns, such as `_file`.
+MOST_FIELD_ID = 2**31 - 1 - 200
 
 ColumnRequest = AddColumns | UpdateColumn | DropColumn
 _WIDER = {("int", "long"), ("float", "double")}

@@ -28,9 +28,7 @@ class TableDraft:
         self.base = base
         self.top: Metadata = dict(base) if base is not None else _empty(format_version)
         self.changed = base is None
-        self.layout_changed = (
-            base is None
-        )  # a schema, spec or order: what refers to it must be checked
+        self.layout_changed = base is None  # a schema, spec or order
         # Clocks differ, but the times in a table's log may not go backwards.
         self.updated_ms = max(now_ms, self.number("last-updated-ms"))
         self.last_schema_id: int | None = (
