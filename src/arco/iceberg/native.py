@@ -183,14 +183,14 @@ class NativeTables:
         return NativeOperation(work, finish)
 
     def _update_view(self, request: UpdateView, caller: Caller) -> NativeOperation:
-        context, target, change = self._context, destination(request), request.redefinition
-        columns = () if change.columns is UNSET else change.columns
+        context, target, redefinition = self._context, destination(request), request.redefinition
+        columns = () if redefinition.columns is UNSET else redefinition.columns
         work: Work
-        if not change.is_empty:
+        if not redefinition.is_empty:
             if target != request.target:
                 raise Invalid("rename a view and change its query in two requests")
             check_columns(columns)
-            work = ViewCommitWork(context, _name(target), change, caller)
+            work = ViewCommitWork(context, _name(target), redefinition, caller)
         elif target != request.target:
             work = RenameWork(
                 context, _name(request.target), _name(target), ObjectKind.VIEW, caller
@@ -201,7 +201,7 @@ class NativeTables:
             )
 
         async def finish(result: OperationResult) -> Done:
-            if not change.is_empty:
+            if not redefinition.is_empty:
                 await show_columns(
                     context, _id(result), target, column_classifications(columns), caller.actor
                 )
