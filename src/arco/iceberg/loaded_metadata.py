@@ -115,8 +115,8 @@ def _parse(raw: bytes) -> Metadata:
 class MetadataCache:
     """Metadata files by location; the least recently used are dropped first."""
 
-    def __init__(self, room_bytes: int) -> None:
-        self._room_bytes = room_bytes
+    def __init__(self, cache_bytes: int) -> None:
+        self._cache_bytes = cache_bytes
         self._kept: OrderedDict[str, LoadedMetadata] = OrderedDict()
         self._looked = 0
 
@@ -134,14 +134,14 @@ class MetadataCache:
         self._kept[loaded.location] = loaded
         self._kept.move_to_end(loaded.location)
         self._looked += 1
-        if self._looked % 16 == 0 or loaded.kept_bytes > self._room_bytes // 64:
-            self._make_room()
+        if self._looked % 16 == 0 or loaded.kept_bytes > self._cache_bytes // 64:
+            self._evict()
 
     def forget(self, location: str) -> None:
         """Remove a file that no longer exists."""
         self._kept.pop(location, None)
 
-    def _make_room(self) -> None:
+    def _evict(self) -> None:
         total = sum(each.kept_bytes for each in self._kept.values())
-        while total > self._room_bytes and len(self._kept) > 1:
+        while total > self._cache_bytes and len(self._kept) > 1:
             total -= self._kept.popitem(last=False)[1].kept_bytes

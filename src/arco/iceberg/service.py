@@ -35,7 +35,7 @@ from arco.storage.collect import DEFAULT_RETENTION_MS
 from arco.storage.store import Store
 
 DEFAULT_CATALOG = "default"
-DEFAULT_ROOM_BYTES = 256 * 1024 * 1024
+DEFAULT_CACHE_BYTES = 256 * 1024 * 1024
 
 
 class Iceberg:
@@ -103,7 +103,7 @@ def open_iceberg(
     locations: Locations,
     *,
     config: dict[str, str] | None = None,
-    room_bytes: int = DEFAULT_ROOM_BYTES,
+    cache_bytes: int = DEFAULT_CACHE_BYTES,
     writer: Writer | None = None,
     retention_ms: int = DEFAULT_RETENTION_MS,
 ) -> Iceberg:
@@ -127,7 +127,7 @@ def open_iceberg(
         heads=PointerHeads(pointers, records, store.runtime),
         unresolved_names=UnresolvedNames(store),
         lanes=Lanes(store.runtime.tasks),
-        metadata_cache=MetadataCache(room_bytes),
+        metadata_cache=MetadataCache(cache_bytes),
         after_commit=AfterCommit(store, event_writer, committer, files),
         published=Published(publication_of, retention_ms=retention_ms),
         config=json.encode(config or {}),
