@@ -14,9 +14,9 @@ from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.core.ids import new_object_id
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
-from arco.iceberg.desk import Caller
+from arco.iceberg.context import Caller
 from arco.iceberg.files import TableFiles
-from arco.iceberg.loaded import Form, Loaded
+from arco.iceberg.loaded_metadata import LoadedMetadata, SnapshotsMode
 from arco.iceberg.location import Locations
 from arco.iceberg.service import Iceberg, open_iceberg
 from arco.iceberg.wire import CommitTableRequest, CreateNamespaceRequest, CreateTableRequest
@@ -91,7 +91,7 @@ class _Process:
 
     async def settle(self) -> None:
         """Wait for what goes on beside the answers."""
-        for task in list(self.iceberg.desk.aftermath._running):
+        for task in list(self.iceberg.context.after_commit._running):
             await task.wait()
         await self.workspace.idempotency.close()
         merging = self._compactor._merging
@@ -164,8 +164,8 @@ def _answer() -> Figure:
     gc.disable()  # whose garbage it would collect is not ours
     for _ in range(100):
         began = time.perf_counter()
-        loaded = Loaded("s3://bucket/warehouse/table/metadata/00001-x.metadata.json", raw)
-        body = loaded.body(Form.ALL)
+        loaded = LoadedMetadata("s3://bucket/warehouse/table/metadata/00001-x.metadata.json", raw)
+        body = loaded.body(SnapshotsMode.ALL)
         times_ms.append((time.perf_counter() - began) * 1000)
         if len(body) < len(raw):
             raise AssertionError("the answer does not hold the metadata")

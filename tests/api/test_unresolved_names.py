@@ -13,8 +13,8 @@ import pytest
 
 from arco.core.runtime import system_runtime
 from arco.core.scope import Scope
-from arco.iceberg.doubt import Doubts
 from arco.iceberg.pointer import Pointers, pointer_of
+from arco.iceberg.unresolved_names import UnresolvedNames
 from arco.storage.local import LocalBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
@@ -52,7 +52,7 @@ def bury(root: Path) -> Bury:
         async def still_open(_id: str, _old: bool) -> bool:
             return True
 
-        await Doubts(store).add([table_id], still_open)
+        await UnresolvedNames(store).add([table_id], still_open)
         chain = Pointers(store).chain(table_id)
         head = await chain.head()
         assert head.entry is not None

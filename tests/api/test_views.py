@@ -246,7 +246,7 @@ def test_a_view_whose_metadata_file_is_gone_is_corrupt_and_not_absent(
     assert iceberg is not None
     location = lake.http.get(lake.rest("v", "views")).json()["metadata-location"]
     Path(location.removeprefix("file://")).unlink()
-    iceberg.desk.shelf.forget(location)
+    iceberg.context.metadata_cache.forget(location)
     assert problem(lake.http.get(lake.native("v", "views"))) == (500, "corrupt")
     changed = lake.http.patch(lake.native("v", "views"), json={"sql": "SELECT 2"})
     assert problem(changed) == (500, "corrupt")

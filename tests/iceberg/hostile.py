@@ -93,7 +93,7 @@ PIECES = (
 
 
 def location(rng: random.Random) -> str:
-    """A location that somebody with bad intentions could send."""
+    """A location that a malicious client could send."""
     joined = rng.choice(("/", "/", "/", "//", "")).join(rng.choices(PIECES, k=rng.randrange(0, 5)))
     return rng.choice(STARTS) + rng.choice(("", "/")) + joined + rng.choice(("", "", "/", "//"))
 

@@ -30,7 +30,7 @@ Json = dict[str, Any]
 
 
 def key() -> dict[str, str]:
-    """The header with an idempotency key that nobody has used."""
+    """The header with a fresh idempotency key."""
     return {"Idempotency-Key": str(uuid4())}
 
 
@@ -59,26 +59,26 @@ class Lake:
 
     def make_natively(self, name: str, **body: Any) -> Json:
         """A table made through the native API, as it was answered."""
-        wish = {"name": name, "format": "ICEBERG", "columns": COLUMNS, **body}
-        made = self.http.post(f"{self.schema}/tables", json=wish)
+        body = {"name": name, "format": "ICEBERG", "columns": COLUMNS, **body}
+        made = self.http.post(f"{self.schema}/tables", json=body)
         assert made.status_code == 201, made.text
         return dict(made.json())
 
     def make_by_rest(self, name: str) -> Json:
         """A table made through the Iceberg REST catalog, as it was answered."""
-        wish = {"name": name, "schema": SCHEMA}
-        made = self.http.post(f"{self.namespace}/tables", json=wish)
+        body = {"name": name, "schema": SCHEMA}
+        made = self.http.post(f"{self.namespace}/tables", json=body)
         assert made.status_code == 200, made.text
         return dict(made.json())
 
     def make_view_by_rest(self, name: str) -> Json:
-        wish = {"name": name, "schema": SCHEMA, "view-version": VERSION, "properties": {}}
-        made = self.http.post(f"{self.namespace}/views", json=wish)
+        body = {"name": name, "schema": SCHEMA, "view-version": VERSION, "properties": {}}
+        made = self.http.post(f"{self.namespace}/views", json=body)
         assert made.status_code == 200, made.text
         return dict(made.json())
 
     def shown(self, name: str) -> Json:
-        """A table or view as the native API tells of it."""
+        """A table or view as the native API answers it."""
         found = self.http.get(self.native(name))
         assert found.status_code == 200, found.text
         return dict(found.json())

@@ -6,7 +6,7 @@ from arco.catalog.publication import ATTEMPT_PROPERTY, DispatchedAttempt
 from arco.core import json
 from arco.core.json import Json
 from arco.iceberg.engine.metadata import current_snapshot_id
-from arco.iceberg.loaded import Loaded
+from arco.iceberg.loaded_metadata import LoadedMetadata
 from tests.iceberg.engine.sample_metadata import point, snapshot, update
 from tests.iceberg.workshop import Api, Workshop
 
@@ -29,8 +29,10 @@ async def adding(
 ) -> dict[str, Json]:
     """The update that adds a snapshot on top of what the table holds."""
     metadata = (await api.load(name)).metadata
-    told = attempt if isinstance(attempt, str | None) else json.encode(attempt).decode()
-    summary = {"operation": "append"} | ({} if told is None else {ATTEMPT_PROPERTY: told})
+    attempt_text = attempt if isinstance(attempt, str | None) else json.encode(attempt).decode()
+    summary = {"operation": "append"} | (
+        {} if attempt_text is None else {ATTEMPT_PROPERTY: attempt_text}
+    )
     last = metadata["last-sequence-number"]
     assert isinstance(last, int)
     more: dict[str, Any] = {
@@ -42,14 +44,16 @@ async def adding(
     return update("add-snapshot", snapshot=found)
 
 
-async def stage(api: Api, snapshot_id: int, attempt: DispatchedAttempt | str | None) -> Loaded:
+async def stage(
+    api: Api, snapshot_id: int, attempt: DispatchedAttempt | str | None
+) -> LoadedMetadata:
     """A snapshot that no branch names."""
     return await api.commit("t", await adding(api, snapshot_id, attempt))
 
 
 async def publish(
     api: Api, snapshot_id: int, attempt: DispatchedAttempt | str | None, *, key: str | None = None
-) -> Loaded:
+) -> LoadedMetadata:
     """A snapshot on `main`, in one commit that nothing but the fence can refuse."""
     return await api.commit(
         "t", await adding(api, snapshot_id, attempt), point(snapshot_id), key=key

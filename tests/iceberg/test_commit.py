@@ -8,7 +8,7 @@ import pytest
 from arco.core import json
 from arco.core.errors import AlreadyExists, Denied, Unavailable, Unknown
 from arco.core.json import Json
-from arco.iceberg.commit import LONGEST_MS
+from arco.iceberg.commit import COMMIT_DEADLINE_MS
 from tests.catalog.workshop import until
 from tests.iceberg.engine.sample_metadata import ORDERS, column, snapshot, update
 from tests.iceberg.workshop import (
@@ -45,8 +45,8 @@ async def test_a_metadata_file_is_named_by_its_number_and_by_nothing_that_comes_
 
 async def test_metadata_are_stored_compressed_if_the_table_asks_for_it() -> None:
     shop, _ = await with_table("t")
-    wish = {"write.metadata.compression-codec": "gzip"}
-    made = await shop.a.commit("t", update("set-properties", updates=wish))
+    body = {"write.metadata.compression-codec": "gzip"}
+    made = await shop.a.commit("t", update("set-properties", updates=body))
     assert str(made.location).endswith(".gz.metadata.json")
     [key] = await shop.files("00001-")
     stored = await shop.inner.store(shop.a.office.store.role).get(key)
@@ -136,7 +136,7 @@ async def test_a_commit_whose_answer_was_lost_is_found_by_its_own_number() -> No
     assert len(await shop.chain(table_id)) == 2
 
 
-async def test_a_commit_that_nobody_can_see_is_unknown_and_no_refusal() -> None:
+async def test_a_commit_with_an_unclear_result_is_unknown_and_no_refusal() -> None:
     shop, [table_id] = await with_table("t")
     shop.a.line.hide(pointer_key(table_id, 1))
     with pytest.raises(Unknown):
@@ -192,7 +192,7 @@ async def test_who_loses_races_for_too_long_is_told_that_nothing_has_happened() 
     async def another() -> None:
         nonlocal count
         count += 1
-        shop.pass_by(LONGEST_MS / 3_000)
+        shop.pass_by(COMMIT_DEADLINE_MS / 3_000)
         await shop.b.mark("t", f"b{count}")
 
     shop.a.line.before("create", POINTERS, another, times=100)
@@ -215,10 +215,10 @@ async def test_a_missing_metadata_file_is_named_to_who_asks() -> None:
 
 def _location(api: Api, key: str) -> str:
     table_id = key.split("/")[1]
-    return f"{api.desk.locations.managed(table_id)}/{key.split('/', 2)[2]}"
+    return f"{api.context.locations.managed(table_id)}/{key.split('/', 2)[2]}"
 
 
-WISHES: list[tuple[str, list[dict[str, Json]]]] = [
+UPDATES_BY_NAME: list[tuple[str, list[dict[str, Json]]]] = [
     ("reserved", [update("set-properties", updates={"arco.owner": "x"})]),
     ("reserved in capitals", [update("set-properties", updates={"ARCO.owner": "x"})]),
     ("reserved removed", [update("remove-properties", removals=["Arco.owner"])]),
@@ -250,12 +250,14 @@ WISHES: list[tuple[str, list[dict[str, Json]]]] = [
 ]
 
 
-@pytest.mark.parametrize("wish", [each for _, each in WISHES], ids=[name for name, _ in WISHES])
+@pytest.mark.parametrize(
+    "body", [each for _, each in UPDATES_BY_NAME], ids=[name for name, _ in UPDATES_BY_NAME]
+)
 async def test_what_a_table_must_not_do_is_a_bad_request_and_changes_nothing(
-    wish: list[dict[str, Json]],
+    body: list[dict[str, Json]],
 ) -> None:
     shop, [table_id] = await with_table("t")
-    sent = json.decode(json.encode(wish).replace(b"{root}", shop.root_url.encode()), list)
+    sent = json.decode(json.encode(body).replace(b"{root}", shop.root_url.encode()), list)
     wrong = await refusal(shop.a.commit("t", *sent))
     assert (wrong.status, wrong.kind) == (400, "BadRequestException")
     assert len(await shop.chain(table_id)) == 1
@@ -277,7 +279,7 @@ async def test_a_table_that_moves_keeps_others_out_of_its_new_place() -> None:
     taken = await refusal(shop.b.commit("u", to))
     assert (taken.status, taken.kind) == (409, "CommitFailedException")
     await shop.a.settle()
-    row = (await (await shop.b.desk.reader.head()).find(str(moved.metadata["table-uuid"]))).row
+    row = (await (await shop.b.context.reader.head()).find(str(moved.metadata["table-uuid"]))).row
     assert getattr(row, "location", None) == f"{ELSEWHERE}t/"
 
 
@@ -285,9 +287,9 @@ async def test_the_catalog_shows_columns_that_a_commit_has_changed() -> None:
     shop, [table_id] = await with_table("t")
     await shop.a.commit("t", *_adding("more"))
     await shop.a.settle()
-    columns = await (await shop.b.desk.reader.head()).columns(table_id)
+    columns = await (await shop.b.context.reader.head()).columns(table_id)
     assert [each.row.name for each in columns] == ["id", "placed_at", "country", "more"]
-    row = (await (await shop.b.desk.reader.head()).find(table_id)).row
+    row = (await (await shop.b.context.reader.head()).find(table_id)).row
     assert getattr(row, "projected", None) == 1
 
 
@@ -302,7 +304,7 @@ async def test_writers_of_one_process_take_turns_and_write_no_file_for_nothing()
     shop, _ = await with_table("t")
     await asyncio.gather(*(shop.a.mark("t", f"m{n}") for n in range(8)))
     assert len(await shop.files()) == 9
-    await until(lambda: not shop.a.desk.lanes._waiting)
+    await until(lambda: not shop.a.context.lanes._waiting)
 
 
 def _wider(name: str) -> dict[str, Json]:

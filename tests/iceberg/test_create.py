@@ -50,7 +50,7 @@ async def test_a_new_table_is_there_for_everybody() -> None:
     made = await shop.a.create("t", properties={"owner": "ada"})
     table_id = id_of(made)
     assert (await shop.b.load("t")).raw == made.raw
-    assert made.metadata["location"] == shop.a.desk.locations.managed(table_id)
+    assert made.metadata["location"] == shop.a.context.locations.managed(table_id)
     [first] = await shop.pointers(table_id)
     assert (first.operation, first.metadata_location) == ("create", made.location)
     assert first.previous_location is None
@@ -60,7 +60,7 @@ async def test_a_new_table_is_there_for_everybody() -> None:
 
 async def test_the_catalog_shows_the_columns_of_a_new_table() -> None:
     shop, [table_id] = await with_table("t")
-    columns = await (await shop.b.desk.reader.head()).columns(table_id)
+    columns = await (await shop.b.context.reader.head()).columns(table_id)
     assert [(each.row.name, each.row.data_type) for each in columns] == [
         ("id", "bigint"),
         ("placed_at", "timestamp"),
@@ -135,8 +135,8 @@ async def test_a_name_that_may_have_been_given_is_unknown_and_no_refusal() -> No
         await shop.a.create("t")
 
 
-async def test_a_file_of_a_pointer_that_is_there_is_there() -> None:
-    """Whoever takes over goes on with the pointer that is there, so its file must be."""
+async def test_the_file_of_an_existing_pointer_exists() -> None:
+    """A takeover continues from an existing pointer, so its file must exist."""
     shop = await begun()
     shop.a.line.fail("create", "/metadata/00000-", Unavailable("cut"))
     with pytest.raises(Unavailable):
@@ -188,7 +188,9 @@ async def test_two_commits_that_end_the_same_staging_make_one_table() -> None:
     shop = await begun()
     uuid = str((await _stage(shop.a, "t"))["table-uuid"])
     shop.a.line.before("create", pointer_key(uuid, 0), lambda: _finish(shop.b, "t", uuid))
-    assert await _finish(shop.a, "t", uuid) == uuid  # the same request, as far as anybody can tell
+    assert (
+        await _finish(shop.a, "t", uuid) == uuid
+    )  # the same request, indistinguishable from a retry
     assert await shop.a.names() == ["t"]
     assert len(await shop.chain(uuid)) == 1
 
@@ -203,7 +205,7 @@ async def test_a_uuid_of_a_staging_makes_one_table_under_one_name() -> None:
 
 
 async def test_a_staging_that_failed_once_can_be_ended_under_another_name() -> None:
-    """The first try has left a chain under its uuid, and nobody has its name."""
+    """The first try has left a chain under its uuid, without a name."""
     shop, _ = await with_table("t")
     uuid = str((await _stage(shop.a, "u"))["table-uuid"])
     await dies_at_the_compactor(shop, shop.a, _finish(shop.a, "u", uuid), arrives=False)

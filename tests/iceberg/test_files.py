@@ -69,9 +69,9 @@ async def test_files_in_our_warehouse_are_in_our_store(
         await files.read(f"{table}/{FILE}")
     await files.create(f"{table}/{FILE}", b"1")
     assert path.read_bytes() == b"1"
-    for spelled in (table, table.replace("file:///", "file:/"), table.replace("file://", "")):
-        assert await files.read(f"{spelled}/{FILE}") == b"1"
-        assert await files.exists(f"{spelled}/{FILE}")
+    for normalized in (table, table.replace("file:///", "file:/"), table.replace("file://", "")):
+        assert await files.read(f"{normalized}/{FILE}") == b"1"
+        assert await files.exists(f"{normalized}/{FILE}")
     with pytest.raises(Conflict):
         await files.create(f"{table}/{FILE}", b"2")
 

@@ -9,12 +9,12 @@ import fastavro
 
 from arco.core import json
 from arco.core.json import Json
-from arco.iceberg.collection import TableCollection, TableJanitor
 from arco.iceberg.engine.new_table import new_table
 from arco.iceberg.files import TableFiles
+from arco.iceberg.garbage_collection import TableGarbageCollector, TableGcReport
 from arco.iceberg.location import METADATA_PATH, Locations
 from arco.iceberg.service import open_iceberg
-from arco.iceberg.transaction import Transactions
+from arco.iceberg.transaction_record import TransactionRecords
 from arco.storage.backend import Backend, Meta
 from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.external_location import ExternalLocation
@@ -65,17 +65,17 @@ def _cleaner(shop: Workshop, outside: Backend | None = None) -> Api:
     return Api(line, office, iceberg, shop.inner.clock)
 
 
-async def _collect(shop: Workshop) -> TableCollection:
+async def _collect(shop: Workshop) -> TableGcReport:
     """A collection to which everything in the declared place is old."""
     api = _cleaner(shop, _Aged(shop.outside))
-    janitor, transactions = shop.inner.store(Role.JANITOR), Transactions(api.desk.store)
-    return await TableJanitor(
-        api.desk, transactions, janitor, retention_ms=SHORTEST_RETENTION_MS
+    janitor, transactions = shop.inner.store(Role.JANITOR), TransactionRecords(api.context.store)
+    return await TableGarbageCollector(
+        api.context, transactions, janitor, retention_ms=SHORTEST_RETENTION_MS
     ).collect()
 
 
 async def _put(shop: Workshop, key: str, **more: Any) -> str:
-    """A metadata file of somebody else in the declared place."""
+    """A metadata file from another catalog in the declared location."""
     made = new_table(
         create_request(ORDERS), table_uuid=OTHER_UUID, location=f"{ELSEWHERE}theirs", now_ms=1
     )
@@ -176,9 +176,9 @@ async def test_nothing_is_written_into_the_place_of_another_table() -> None:
             no = await refusal(shop.b.create("u", location=location, stage_create=staged))
             assert (no.status, no.kind) == (409, "AlreadyExistsException")
         placing: dict[str, Json] = {"action": "set-location", "location": location}
-        wish = making("u")
-        kept = tuple(each for each in wish.updates if each["action"] != "set-location")
-        no = await refusal(shop.b.commit("u", *kept, placing, require=wish.requirements))
+        body = making("u")
+        kept = tuple(each for each in body.updates if each["action"] != "set-location")
+        no = await refusal(shop.b.commit("u", *kept, placing, require=body.requirements))
         assert no.status == 409
     assert await _outside(shop) == before
     assert await shop.b.names() == ["t"]

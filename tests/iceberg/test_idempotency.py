@@ -1,4 +1,4 @@
-"""Requests with a key: whoever holds it and crashes, they take effect once and are answered the same."""
+"""Requests with a key take effect once and get the same answer, with a crash at any point."""
 
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -6,14 +6,7 @@ from typing import Any
 
 import pytest
 
-from arco.core.errors import (
-    AlreadyExists,
-    Denied,
-    InProgress,
-    KeyReused,
-    Unavailable,
-    Unknown,
-)
+from arco.core.errors import AlreadyExists, Denied, InProgress, KeyReused, Unavailable, Unknown
 from arco.core.json import Json
 from tests.iceberg.engine.sample_metadata import add, point
 from tests.iceberg.workshop import (
@@ -78,7 +71,7 @@ async def _shop() -> Workshop:
 
 
 async def _state(shop: Workshop) -> dict[str, object]:
-    """All that can be seen of the catalog, by somebody who has seen nothing before."""
+    """All that a new process sees of the catalog."""
     api = shop.api()
     names = await api.names()
     shown = {name: (await api.load(name)).raw for name in names}
@@ -86,8 +79,8 @@ async def _state(shop: Workshop) -> dict[str, object]:
     return {"tables": shown, "namespaces": spaces}
 
 
-def _answer(told: object) -> object:
-    return getattr(told, "location", told)
+def _answer(result: object) -> object:
+    return getattr(result, "location", result)
 
 
 @every_deed
@@ -172,7 +165,7 @@ async def test_a_retry_does_not_meet_the_file_of_its_first_attempt() -> None:
     assert marks_of(made) == {"x"}
 
 
-async def test_a_failed_requirement_is_an_outcome_and_locks_nobody_out() -> None:
+async def test_a_failed_requirement_is_an_outcome_and_blocks_no_other_key() -> None:
     shop, _ = await with_table("t")
     wrong: list[dict[str, Json]] = [{"type": "assert-current-schema-id", "current-schema-id": 7}]
     first = await refusal(shop.a.commit("t", marking("x"), require=wrong, key=K))
@@ -192,9 +185,9 @@ async def test_a_refusal_stays_even_if_the_reason_is_gone() -> None:
 
 async def test_a_bad_request_is_an_outcome_too() -> None:
     shop, _ = await with_table("t")
-    wish: dict[str, Json] = {"action": "set-properties", "updates": {"arco.x": "1"}}
+    body: dict[str, Json] = {"action": "set-properties", "updates": {"arco.x": "1"}}
     for api in (shop.a, shop.b):
-        wrong = await refusal(api.commit("t", wish, key=K))
+        wrong = await refusal(api.commit("t", body, key=K))
         assert (wrong.status, wrong.kind) == (400, "BadRequestException")
 
 
@@ -224,7 +217,7 @@ async def test_a_commit_that_landed_is_no_refusal_though_its_requirement_fails_b
 
 
 def _snapshot(shop: Workshop, table_id: str, number: int) -> list[dict[str, Json]]:
-    place = shop.a.desk.locations.managed(table_id)
+    place = shop.a.context.locations.managed(table_id)
     manifests = {"manifest-list": f"{place}/metadata/snap-{number}.avro"}
     return [add(number, **manifests), point(number)]
 
@@ -288,7 +281,7 @@ async def test_trouble_with_the_store_is_never_kept_as_an_answer(
     assert marks_of(await shop.b.mark("t", "x", key=K)) == {"x"}
 
 
-async def test_a_success_that_changes_nothing_is_answered_once_it_is_written_down() -> None:
+async def test_a_success_that_changes_nothing_is_answered_once_its_outcome_is_stored() -> None:
     """Nothing else shows it: a retry might otherwise apply it on top of what came later."""
     shop, [table_id] = await with_table("t")
     await shop.a.mark("t", "x")
@@ -318,7 +311,7 @@ async def test_the_success_of_a_create_stays_one_when_the_table_was_renamed() ->
     assert await shop.a.names() == ["other", "t"]
 
 
-async def test_a_key_fixes_its_table_whoever_has_the_name_later() -> None:
+async def test_a_key_fixes_its_table_even_if_another_gets_the_name() -> None:
     """Else a retry would change another table than the one that the client has seen."""
     shop, [first] = await with_table("t")
     shop.a.line.die("create", pointer_key(first, 1))

@@ -169,10 +169,10 @@ async def test_a_namespace_that_holds_a_table_of_an_undecided_transaction_is_not
 async def test_properties_are_set_and_removed_in_one_go() -> None:
     shop = await begun()
     await shop.a.make_namespace("n", properties={"keep": "1", "old": "1", "comment": "c"})
-    told = await _update(
+    result = await _update(
         shop.b, "n", removals=("old", "never", "comment", "old"), keep="2", new="1"
     )
-    assert told == PropertiesUpdated(("keep", "new"), ("old", "comment"), ("never",))
+    assert result == PropertiesUpdated(("keep", "new"), ("old", "comment"), ("never",))
     assert await _load(shop.a, "n") == {"keep": "2", "new": "1"}
 
 
@@ -226,18 +226,18 @@ async def test_a_success_stays_one_when_the_namespace_is_gone() -> None:
     await shop.b.drop_namespace("n", key="drop")
 
 
-async def test_a_drop_is_replayed_while_other_names_are_in_doubt() -> None:
+async def test_a_drop_is_replayed_while_other_names_are_unresolved() -> None:
     shop, _ = await with_table("t")
     await shop.a.make_namespace("n")
     await shop.a.drop_namespace("n", key="k")
     await shop.a.settle()
     shop.inner.post.always = is_down
     await shop.a.drop("t")
-    assert await shop.a.desk.doubts.open()
+    assert await shop.a.context.unresolved_names.open()
     await shop.b.drop_namespace("n", key="k")
 
 
-async def test_a_replay_of_a_create_makes_no_parent_anew() -> None:
+async def test_a_replay_of_a_create_creates_no_parent_again() -> None:
     shop = await begun()
     await shop.a.make_namespace("a", "b", key="k")
     await shop.a.settle()

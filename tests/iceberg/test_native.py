@@ -90,7 +90,7 @@ def test_what_iceberg_cannot_hold_is_400(lake: Lake, wish: Json) -> None:
         {"columns": [{"name": "a", "data_type": "int"}, {"name": "a", "data_type": "int"}]},
     ],
 )
-def test_a_wrong_wish_leaves_nothing_behind(lake: Lake, said: Json) -> None:
+def test_a_wrong_request_leaves_nothing_behind(lake: Lake, said: Json) -> None:
     body = {"name": "odd", "format": "ICEBERG", **said}
     answer = lake.http.post(f"{lake.schema}/tables", json=body)
     assert problem(answer) == (400, "invalid")
@@ -162,8 +162,8 @@ def test_a_change_of_a_column_may_mix_what_is_icebergs_and_what_is_ours(lake: La
     url = f"{lake.native('orders')}/columns"
     body = {"name": "mail", "pii_type": None, "sensitivity": "RESTRICTED"}
     changed = lake.http.patch(f"{url}/email", json=body).json()
-    told = (changed["name"], changed["pii_type"], changed["sensitivity"])
-    assert told == ("mail", None, "RESTRICTED")
+    result = (changed["name"], changed["pii_type"], changed["sensitivity"])
+    assert result == ("mail", None, "RESTRICTED")
     shown = lake.shown("orders")
     assert shown["pii_columns"] == []
     assert shown["columns"][1] == changed
@@ -233,8 +233,8 @@ def test_a_rename_and_a_move_are_seen_by_engines(lake: Lake) -> None:
     body = {"name": "sales", "schema": ["old"], "comment": "moved"}
     moved = lake.http.patch(lake.native("orders"), json=body)
     assert moved.status_code == 200, moved.text
-    told = moved.json()
-    assert (told["full_name"], told["comment"]) == (f"{lake.name}.old.sales", "moved")
+    result = moved.json()
+    assert (result["full_name"], result["comment"]) == (f"{lake.name}.old.sales", "moved")
     assert lake.http.get(f"/iceberg/v1/{lake.name}/namespaces/old/tables/sales").status_code == 200
     assert lake.http.get(lake.rest("orders")).status_code == 404
     assert lake.http.get(lake.native("orders")).status_code == 404
@@ -265,8 +265,8 @@ def test_a_rename_to_a_name_that_is_taken_is_409(lake: Lake) -> None:
 def test_a_rename_to_the_same_name_only_describes(lake: Lake) -> None:
     lake.make_natively("orders")
     body = {"name": "orders", "schema": ["db"], "comment": "same"}
-    told = lake.http.patch(lake.native("orders"), json=body)
-    assert (told.status_code, told.json()["comment"]) == (200, "same")
+    result = lake.http.patch(lake.native("orders"), json=body)
+    assert (result.status_code, result.json()["comment"]) == (200, "same")
 
 
 def test_a_native_drop_ends_the_table_for_engines_and_undrop_brings_it_back(lake: Lake) -> None:
@@ -279,9 +279,9 @@ def test_a_native_drop_ends_the_table_for_engines_and_undrop_brings_it_back(lake
 
     back = lake.http.post(f"/api/v1/objects/{made['id']}/undrop", json={"name": "again"})
     assert back.status_code == 200, back.text
-    told = back.json()
-    assert (told["id"], told["name"], told["tags"]) == (made["id"], "again", ["gold"])
-    assert told["columns"][1]["pii_type"] == "email"
+    result = back.json()
+    assert (result["id"], result["name"], result["tags"]) == (made["id"], "again", ["gold"])
+    assert result["columns"][1]["pii_type"] == "email"
     assert lake.loaded("again")["table-uuid"] == made["id"]
     added = lake.http.post(
         f"{lake.native('again')}/columns", json={"name": "a", "data_type": "int"}
@@ -430,9 +430,9 @@ def test_native_and_engine_changes_at_once_all_count(lake: Lake, api: Served) ->
 
     with ThreadPoolExecutor(8) as pool:
         added = [pool.submit(add, number) for number in range(8)]
-        told = [pool.submit(tell, number) for number in range(8)]
+        result = [pool.submit(tell, number) for number in range(8)]
         assert [each.result() for each in added] == [201] * 8
-        assert [each.result() for each in told] == [200] * 8
+        assert [each.result() for each in result] == [200] * 8
     wanted = {"id", "email", *(f"n{number}" for number in range(8))}
     assert set(names(lake.fields("orders"))) == wanted
     assert names(lake.shown("orders")["columns"]) == names(lake.fields("orders"))

@@ -1,4 +1,4 @@
-"""The reconciler: whatever a crash has left half done is finished, once, and nothing is decided anew."""
+"""The reconciler finishes what a crash has left half done, once, and decides nothing again."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from arco.core.errors import InProgress, KeyExpired, Unavailable
-from arco.iceberg.aftermath import Shape
+from arco.iceberg.after_commit import TableShape
 from arco.iceberg.namespaces import PropertiesUpdated
-from arco.iceberg.reconciler import Reconciled
-from arco.iceberg.standing import GRACE_MS
+from arco.iceberg.pointer_head import GRACE_MS
+from arco.iceberg.reconciler import ReconcilerRound
 from arco.iceberg.wire import UpdatePropertiesRequest
 from arco.ledger.claim import LONGEST_REQUEST_MS
 from arco.ledger.idempotency import DEFAULT_LIFE_MS
@@ -36,7 +36,7 @@ from tests.iceberg.workshop import (
 LONG_S = LONGEST_REQUEST_MS / 1_000 + 60
 
 
-async def _round(shop: Workshop, *, full: bool = True) -> Reconciled:
+async def _round(shop: Workshop, *, full: bool = True) -> ReconcilerRound:
     """A round of a process that has just begun."""
     api = shop.api()
     done = await api.iceberg.reconciler.round(full=full)
@@ -55,28 +55,28 @@ async def test_where_nothing_is_left_to_do_nothing_is_done() -> None:
     await shop.a.mark("t", "x")
     await shop.a.settle()
     keys = await shop.stored()
-    assert await _round(shop) == Reconciled(tables=2)
+    assert await _round(shop) == ReconcilerRound(tables=2)
     assert await shop.stored() == keys
     assert len(ids) == 2
 
 
-async def test_a_commit_that_nobody_has_told_of_is_told_of_once() -> None:
+async def test_a_commit_that_was_not_reported_is_reported_once() -> None:
     shop, [t] = await _quiet("t")
     shop.a.line.die("create", pointer_key(t, 1), after=True)
     await dies(shop.a, shop.a.mark("t", "x"))
-    assert await shop.told(t) == [(0, "create")]
-    assert (await _round(shop)).told == 1
-    assert (await _round(shop)).told == 0
-    assert await shop.told(t) == [(0, "create"), (1, "commit")]
+    assert await shop.reported(t) == [(0, "create")]
+    assert (await _round(shop)).reported == 1
+    assert (await _round(shop)).reported == 0
+    assert await shop.reported(t) == [(0, "create"), (1, "commit")]
 
 
-async def test_a_commit_is_told_of_though_nobody_ran_for_days() -> None:
+async def test_a_commit_is_reported_after_days_without_a_process() -> None:
     shop, [t] = await _quiet("t")
     shop.a.line.die("create", pointer_key(t, 1), after=True)
     await dies(shop.a, shop.a.mark("t", "x"))
     shop.pass_by(3 * 24 * 3_600)
-    assert (await _round(shop)).told == 1
-    assert await shop.told(t) == [(0, "create"), (1, "commit")]
+    assert (await _round(shop)).reported == 1
+    assert await shop.reported(t) == [(0, "create"), (1, "commit")]
 
 
 async def test_an_event_without_its_receipt_is_told_again_under_the_same_id() -> None:
@@ -84,8 +84,8 @@ async def test_an_event_without_its_receipt_is_told_again_under_the_same_id() ->
     shop.a.line.fail("create", "/iceberg/committed/", Unavailable("cut"))
     await shop.a.mark("t", "x")
     await shop.a.settle()
-    assert await shop.told(t) == [(0, "create"), (1, "commit")]
-    assert (await _round(shop)).told == 1
+    assert await shop.reported(t) == [(0, "create"), (1, "commit")]
+    assert (await _round(shop)).reported == 1
     ids = [each.event_id for each in await shop.events()]
     assert len(ids) == 3
     assert len(set(ids)) == 2
@@ -98,9 +98,9 @@ async def test_the_process_itself_remembers_what_it_could_not_finish() -> None:
     await shop.a.settle()
     shop.a.line.mend()
     done = await shop.a.iceberg.reconciler.round(full=False)
-    assert (done.tables, done.told) == (1, 1)
+    assert (done.tables, done.reported) == (1, 1)
     assert (await shop.a.iceberg.reconciler.round(full=False)).tables == 0
-    assert await shop.told(t) == [(0, "create"), (1, "commit"), (1, "commit")]
+    assert await shop.reported(t) == [(0, "create"), (1, "commit"), (1, "commit")]
 
 
 async def test_a_drop_that_crashed_before_its_release_is_finished_and_told_of() -> None:
@@ -109,16 +109,16 @@ async def test_a_drop_that_crashed_before_its_release_is_finished_and_told_of() 
     done = await _round(shop, full=False)
     assert done.released == 1
     assert await names_in(await shop.inner.cold().head()) == []
-    assert await shop.told(t) == [(0, "create"), (1, "drop")]
+    assert await shop.reported(t) == [(0, "create"), (1, "drop")]
     assert (await _round(shop, full=False)).released == 0
 
 
 async def test_a_drop_that_crashed_after_its_release_is_told_of_too() -> None:
     shop, [t] = await _quiet("t")
     await dies_at_the_compactor(shop, shop.a, shop.a.drop("t"), arrives=True)
-    assert await shop.told(t) == [(0, "create")]
-    assert (await _round(shop)).told == 1
-    assert await shop.told(t) == [(0, "create"), (1, "drop")]
+    assert await shop.reported(t) == [(0, "create")]
+    assert (await _round(shop)).reported == 1
+    assert await shop.reported(t) == [(0, "create"), (1, "drop")]
 
 
 async def test_columns_that_were_not_shown_are_shown_late() -> None:
@@ -136,7 +136,7 @@ async def test_older_columns_never_replace_newer_ones() -> None:
     shop, [t] = await _quiet("t")
     await shop.a.commit("t", *_adding("more"))
     await shop.a.settle()
-    await shop.b.desk.aftermath.project(t, 0, Shape(columns=()))
+    await shop.b.context.after_commit.project(t, 0, TableShape(columns=()))
     assert await _columns(shop, t) == ["id", "placed_at", "country", "more"]
 
 
@@ -162,10 +162,12 @@ async def test_a_transaction_that_was_left_undecided_is_ended() -> None:
     await asyncio.wait_for(shop.b.mark("t", "y"), 2)
     assert marks_of(await shop.b.load("t")) == {"y"}
     await shop.b.settle()
-    assert await shop.told(t) == [(0, "create"), (2, "commit")], "what was aborted is not told of"
+    assert await shop.reported(t) == [(0, "create"), (2, "commit")], (
+        "an aborted transaction is not reported"
+    )
 
 
-async def test_a_table_of_a_transaction_that_was_left_undecided_is_buried() -> None:
+async def test_the_chain_of_a_table_of_an_undecided_transaction_is_ended() -> None:
     shop, _ = await _quiet("t")
     shop.a.line.die("create", OUTCOME)
     await dies(shop.a, shop.a.transact(on("t", marking("x")), making("new")))
@@ -175,7 +177,7 @@ async def test_a_table_of_a_transaction_that_was_left_undecided_is_buried() -> N
     assert await names_in(await shop.inner.cold().head()) == ["t"]
 
 
-async def _impatient_round(shop: Workshop, *, full: bool = True) -> Reconciled:
+async def _impatient_round(shop: Workshop, *, full: bool = True) -> ReconcilerRound:
     api = shop.api()
     work = asyncio.ensure_future(api.iceberg.reconciler.round(full=full))
     await until(lambda: api.line.asked("get", OUTCOME) > 4)
@@ -192,10 +194,10 @@ async def test_trouble_with_one_table_is_left_to_the_next_round_and_stops_no_oth
     api = shop.api()
     api.line.fail("get", f"{POINTERS}{t}/", Unavailable("cut"))
     done = await api.iceberg.reconciler.round(full=True)
-    assert (done.told, done.problems) == (1, 1)
+    assert (done.reported, done.problems) == (1, 1)
     api.line.mend()
-    assert (await api.iceberg.reconciler.round(full=False)).told == 1
-    assert await shop.told(t) == await shop.told(u) == [(0, "create"), (1, "commit")]
+    assert (await api.iceberg.reconciler.round(full=False)).reported == 1
+    assert await shop.reported(t) == await shop.reported(u) == [(0, "create"), (1, "commit")]
 
 
 async def test_a_table_whose_metadata_are_gone_stops_no_other() -> None:
@@ -207,11 +209,11 @@ async def test_a_table_whose_metadata_are_gone_stops_no_other() -> None:
     shop.a.line.die("create", pointer_key(u, 1), after=True)
     await dies(shop.a, shop.a.mark("u", "x"))
     done = await _round(shop)
-    assert (done.tables, done.told, done.problems) == (2, 1, 1)
-    assert await shop.told(u) == [(0, "create"), (1, "commit")]
+    assert (done.tables, done.reported, done.problems) == (2, 1, 1)
+    assert await shop.reported(u) == [(0, "create"), (1, "commit")]
 
 
-async def test_a_round_without_doubts_costs_a_look() -> None:
+async def test_a_round_without_unresolved_names_costs_one_read() -> None:
     shop, _ = await _quiet("t", "u")
     await shop.a.iceberg.reconciler.round(full=False)
     shop.a.line.seen.clear()
@@ -353,7 +355,7 @@ async def test_a_change_of_properties_that_was_finalised_is_told_as_it_was() -> 
     assert await change(shop.b) == PropertiesUpdated(("new",), ("old",), ("never",))
 
 
-async def test_a_claim_of_another_protocol_is_not_ours_to_word() -> None:
+async def test_a_claim_of_another_protocol_is_left_alone() -> None:
     shop, _ = await _quiet("t")
     shop.a.line.fail("create", "/0001.json", Unavailable("cut"))
     await shop.a.office.do_once(new_catalog("more"), "k")
@@ -378,7 +380,7 @@ async def test_a_claim_that_is_finalised_while_it_is_taken_over_has_one_outcome(
 
 
 async def test_a_refusal_is_never_made_up_for_a_claim() -> None:
-    """Whoever comes back decides; the catalog may be another by then."""
+    """The client that retries decides; the catalog may have changed by then."""
     shop, [t] = await _quiet("t")
     shop.a.line.die("create", pointer_key(t, 1))
     await dies(shop.a, shop.a.mark("t", "x", key="k"))
@@ -396,4 +398,4 @@ async def test_a_catalog_that_is_down_ends_a_round_without_harm() -> None:
     assert done.problems >= 1
     shop.inner.post.always = None
     assert (await _round(shop)).released == 1
-    assert await shop.told(t) == [(0, "create"), (1, "drop")]
+    assert await shop.reported(t) == [(0, "create"), (1, "drop")]

@@ -35,7 +35,7 @@ def _metadata(uuid: str = OTHER_UUID, location: str = HOME, **more: Any) -> dict
 
 
 async def _put(shop: Workshop, name: str = "00007-x", **more: Any) -> str:
-    """A metadata file of somebody else in a declared place."""
+    """A metadata file from another catalog in a declared location."""
     return await _put_raw(shop, f"theirs/metadata/{name}.metadata.json", _metadata(**more))
 
 
@@ -167,7 +167,7 @@ async def test_a_namespace_that_is_not_there_is_refused() -> None:
     assert (missing.status, missing.kind) == (404, "NoSuchNamespaceException")
 
 
-async def test_a_dropped_table_of_ours_can_be_registered_again() -> None:
+async def test_a_dropped_table_can_be_registered_again() -> None:
     shop, [table_id] = await with_table("t")
     made = await shop.a.mark("t", "x")
     await shop.a.drop("t")

@@ -62,10 +62,10 @@ async def test_a_namespace_that_is_not_there_is_named() -> None:
 
 async def test_of_two_who_rename_to_the_same_name_one_is_refused() -> None:
     shop, ids = await with_table("t", "u")
-    told = await asyncio.gather(
+    result = await asyncio.gather(
         shop.a.rename("t", "x"), shop.b.rename("u", "x"), return_exceptions=True
     )
-    assert sum(isinstance(each, BaseException) for each in told) == 1
+    assert sum(isinstance(each, BaseException) for each in result) == 1
     names = await shop.api().names()
     assert "x" in names
     assert len(names) == 2
@@ -100,7 +100,7 @@ async def test_a_commit_to_the_old_name_lands_on_the_table_that_had_it() -> None
     assert marks_of(await shop.b.load("u")) == {"x"}
 
 
-async def test_a_rename_that_landed_is_a_success_whoever_has_the_names_now() -> None:
+async def test_a_rename_that_landed_is_a_success_even_if_the_names_changed_since() -> None:
     shop, _ = await with_table("t")
     await dies_at_the_compactor(shop, shop.a, shop.a.rename("t", "u", key="k"), arrives=True)
     await shop.b.rename("u", "v")

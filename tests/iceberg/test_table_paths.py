@@ -9,8 +9,8 @@ import pytest
 from arco.core import json
 from arco.core.json import Json
 from arco.iceberg.engine.new_table import new_table
+from arco.iceberg.errors import IcebergError
 from arco.iceberg.location import METADATA_PATH
-from arco.iceberg.refusal import Refused
 from tests.iceberg.engine.sample_metadata import ORDERS, OTHER_UUID, snapshot, update
 from tests.iceberg.engine.sample_metadata import request as create_request
 from tests.iceberg.workshop import (
@@ -151,7 +151,7 @@ async def test_of_two_commits_at_once_that_name_a_path_one_gets_it() -> None:
         shop.b.commit("u", _properties(path)),
         return_exceptions=True,
     )
-    refused = [each for each in done if isinstance(each, Refused)]
+    refused = [each for each in done if isinstance(each, IcebergError)]
     assert [each.status for each in refused] == [409]
     holders = [
         name

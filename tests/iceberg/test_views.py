@@ -1,11 +1,11 @@
-"""Views: they live like tables, on chains of their own, and share the names with them."""
+"""Views: like tables they have pointer chains, and they share the namespace of names."""
 
 from typing import Any
 
 import pytest
 
 from arco.core.json import Json
-from arco.iceberg.loaded import Loaded
+from arco.iceberg.loaded_metadata import LoadedMetadata
 from arco.iceberg.wire import (
     CommitViewRequest,
     CreateViewRequest,
@@ -29,7 +29,9 @@ from tests.iceberg.workshop import (
 )
 
 
-async def _create(api: Api, name: str = "v", *, key: str | None = None, **more: Any) -> Loaded:
+async def _create(
+    api: Api, name: str = "v", *, key: str | None = None, **more: Any
+) -> LoadedMetadata:
     asked = {"schema": SCHEMA, "view_version": version(), **more}
     request = CreateViewRequest(name=name, **asked)
     return await api.iceberg.views.create("default", NS, request, api.caller("createView", key))
@@ -42,7 +44,7 @@ async def _replace(
     *,
     key: str | None = None,
     require: tuple[dict[str, Json], ...] = (),
-) -> Loaded:
+) -> LoadedMetadata:
     updates = (
         update("add-view-version", view_version=version(sql(text), number=2)),
         update("set-current-view-version", view_version_id=-1),
@@ -68,11 +70,11 @@ async def _names(api: Api) -> list[str]:
     return await api.iceberg.views.page("default", NS, after=None, limit=None)
 
 
-async def _load(api: Api, name: str = "v") -> Loaded:
+async def _load(api: Api, name: str = "v") -> LoadedMetadata:
     return await api.iceberg.views.load("default", NS, name)
 
 
-def _text(loaded: Loaded) -> Json:
+def _text(loaded: LoadedMetadata) -> Json:
     """What the current version says."""
     versions = loaded.metadata["versions"]
     assert isinstance(versions, list)
@@ -103,7 +105,7 @@ async def test_a_new_view_is_there_for_everybody_and_is_no_table() -> None:
 
 async def test_the_catalog_shows_the_columns_of_a_view() -> None:
     shop, view_id = await _with_view()
-    columns = await (await shop.b.desk.reader.head()).columns(view_id)
+    columns = await (await shop.b.context.reader.head()).columns(view_id)
     assert [each.row.name for each in columns] == ["id", "data"]
 
 
@@ -178,7 +180,7 @@ async def test_a_dropped_view_is_gone_and_can_be_brought_back() -> None:
     assert _text(await _load(shop.a)) == "select 1"
 
 
-async def test_a_dead_name_of_a_view_is_nobodys() -> None:
+async def test_a_dead_name_of_a_view_is_free() -> None:
     shop, _ = await _with_view()
     await dies_at_the_compactor(shop, shop.a, _drop(shop.a), arrives=False)
     assert await names_in(await shop.inner.cold().head()) == ["v"]

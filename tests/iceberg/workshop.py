@@ -1,4 +1,4 @@
-"""An Iceberg catalog on a store of its own, and API processes whose lines to the store can fail.
+"""An Iceberg catalog on its own store, and API processes whose connections to the store can fail.
 
 Everything is the real thing but the store's answers. A process dies at a request by never coming back from
 it; whatever it was about to do does not happen.
@@ -25,15 +25,15 @@ from arco.core.json import Json
 from arco.events.table import DOMAIN as EVENTS
 from arco.events.table import IcebergCommitted
 from arco.fold.tier1 import DOMAIN
-from arco.iceberg.desk import Caller, Desk
+from arco.iceberg.context import Caller, IcebergContext
+from arco.iceberg.drop import UndropWork
+from arco.iceberg.errors import IcebergError
 from arco.iceberg.files import TableFiles
-from arco.iceberg.keyed import Told, run
-from arco.iceberg.loaded import Loaded
+from arco.iceberg.idempotency import OperationResult, run_once
+from arco.iceberg.loaded_metadata import LoadedMetadata
 from arco.iceberg.location import Locations
 from arco.iceberg.pointer import Pointer, pointer_of
-from arco.iceberg.refusal import Refused
 from arco.iceberg.service import Iceberg, open_iceberg
-from arco.iceberg.undrop import UndropWork
 from arco.iceberg.wire import (
     CommitTableRequest,
     CommitTransactionRequest,
@@ -168,8 +168,8 @@ class Api:
     clock: WallClock
 
     @property
-    def desk(self) -> Desk:
-        return self.iceberg.desk
+    def context(self) -> IcebergContext:
+        return self.iceberg.context
 
     def caller(self, operation: str, key: str | None = None) -> Caller:
         arrived_ms = self.clock.elapsed_ms()
@@ -177,18 +177,18 @@ class Api:
 
     async def create(
         self, name: str, *, key: str | None = None, ns: Sequence[str] = NS, **more: Any
-    ) -> Loaded:
+    ) -> LoadedMetadata:
         request = CreateTableRequest(name=name, **{"schema": ORDERS, **more})
         caller = self.caller("createTable", key)
         return await self.iceberg.tables.create(CATALOG, tuple(ns), request, caller)
 
-    async def load(self, name: str, ns: Sequence[str] = NS) -> Loaded:
+    async def load(self, name: str, ns: Sequence[str] = NS) -> LoadedMetadata:
         return await self.iceberg.tables.load(CATALOG, tuple(ns), name)
 
     async def exists(self, name: str) -> bool:
         try:
             await self.iceberg.tables.exists(CATALOG, NS, name)
-        except Refused as missing:
+        except IcebergError as missing:
             assert missing.kind == "NoSuchTableException"
             return False
         return True
@@ -202,12 +202,12 @@ class Api:
         *updates: dict[str, Json],
         require: Sequence[dict[str, Json]] = (),
         key: str | None = None,
-    ) -> Loaded:
+    ) -> LoadedMetadata:
         request = CommitTableRequest(requirements=tuple(require), updates=updates)
         caller = self.caller("updateTable", key)
         return await self.iceberg.tables.commit(CATALOG, NS, name, request, caller)
 
-    async def mark(self, name: str, *marks: str, key: str | None = None) -> Loaded:
+    async def mark(self, name: str, *marks: str, key: str | None = None) -> LoadedMetadata:
         """A commit that nothing but a missing table can refuse."""
         return await self.commit(name, marking(*marks), key=key)
 
@@ -215,10 +215,12 @@ class Api:
         caller = self.caller("dropTable", key)
         await self.iceberg.tables.drop(CATALOG, NS, name, caller, purge=purge)
 
-    async def undrop(self, table_id: str, name: str | None = None, key: str | None = None) -> Told:
+    async def undrop(
+        self, table_id: str, name: str | None = None, key: str | None = None
+    ) -> OperationResult:
         caller = self.caller("undrop", key)
-        work = UndropWork(self.desk, table_id, name, caller)
-        return await run(self.desk, caller, work, [table_id, name])
+        work = UndropWork(self.context, table_id, name, caller)
+        return await run_once(self.context, caller, work, [table_id, name])
 
     async def rename(
         self, source: str, target: str, *, key: str | None = None, to: Sequence[str] = NS
@@ -231,7 +233,7 @@ class Api:
 
     async def register(
         self, name: str, location: str, *, key: str | None = None, overwrite: bool | None = None
-    ) -> Loaded:
+    ) -> LoadedMetadata:
         request = RegisterTableRequest(name=name, metadata_location=location, overwrite=overwrite)
         caller = self.caller("registerTable", key)
         return await self.iceberg.tables.register(CATALOG, NS, request, caller)
@@ -253,7 +255,7 @@ class Api:
 
     async def settle(self) -> None:
         """Wait for what goes on beside the answers."""
-        for task in list(self.desk.aftermath._running):
+        for task in list(self.context.after_commit._running):
             await task.wait()
         await self.office.idempotency.close()
 
@@ -293,8 +295,8 @@ class Workshop:
         self.inner.clock.pass_by(timedelta(seconds=seconds))
 
     async def chain(self, table_id: str) -> list[Entry]:
-        """All numbers of a table's chain, read by somebody who remembers nothing."""
-        chain = self.api().desk.pointers.chain(table_id)
+        """All entries of a table's pointer chain, read without a cache."""
+        chain = self.api().context.pointers.chain(table_id)
         head = await chain.head()
         return await chain.history(0, head.number)
 
@@ -302,18 +304,18 @@ class Workshop:
         return [pointer_of(entry) for entry in await self.chain(table_id)]
 
     async def events(self) -> list[Envelope]:
-        """All that was told of commits, in the order of streams."""
-        told = []
+        """All events of commits, in the order of streams."""
+        result = []
         for key in await self.inner.keys(f"ledger/{EVENTS}/"):
             parsed = parse_segment_key(key)
             assert parsed is not None
             segment = await find_segment(self.inner.store(Role.API), *parsed)
             assert segment is not None
-            told += [decode_event(line) for line in segment.lines]
-        return told
+            result += [decode_event(line) for line in segment.lines]
+        return result
 
-    async def told(self, table_id: str) -> list[tuple[int, str]]:
-        """The numbers of one table that were told of, and by which operation."""
+    async def reported(self, table_id: str) -> list[tuple[int, str]]:
+        """The pointer numbers of one table that were reported as events, with their operations."""
         payloads = [
             json.decode(bytes(each.payload), IcebergCommitted) for each in await self.events()
         ]
@@ -330,7 +332,7 @@ class Workshop:
 
 
 def open_workshop(url: str = "memory://", store_url: str = "s3://bucket/") -> Workshop:
-    """A workshop on an empty store, whose URL is what tables are told."""
+    """A workshop on an empty store with this URL."""
     inner = open_catalog(
         url=url, rules=WorkspaceRules(routed_formats=frozenset({TableFormat.ICEBERG}))
     )
@@ -375,39 +377,39 @@ async def dies_at_the_compactor(
         api.line.is_dead = True
         api.line.died.set()
         await asyncio.Event().wait()
-        raise AssertionError("nobody comes back from there")
+        raise AssertionError("the process was killed here")
 
     shop.inner.post.next(*[arrives_there] * (nth - 1), handle)
     await dies(api, work)
 
 
-async def refusal(work: Awaitable[object]) -> Refused:
+async def refusal(work: Awaitable[object]) -> IcebergError:
     """What a request is refused with."""
     try:
         await work
-    except Refused as refused:
+    except IcebergError as refused:
         return refused
     raise AssertionError("it was not refused")
 
 
 async def bad_request(work: Awaitable[object]) -> None:
-    """A request that would be wrong at any time, as whoever finds that out first says it."""
+    """The error of a request that is invalid at any time, of whichever layer checks it first."""
     try:
         await work
     except Invalid:
         return
-    except Refused as refused:
+    except IcebergError as refused:
         assert (refused.status, refused.kind) == (400, "BadRequestException")
         return
     raise AssertionError("nothing was wrong with it")
 
 
-def id_of(loaded: Loaded) -> str:
+def id_of(loaded: LoadedMetadata) -> str:
     """The id of a table that was made here, and not registered."""
     return str(loaded.metadata["table-uuid"])
 
 
-def marks_of(loaded: Loaded) -> set[str]:
+def marks_of(loaded: LoadedMetadata) -> set[str]:
     """The marks that were made on a table."""
     properties = loaded.metadata["properties"]
     assert isinstance(properties, dict)
@@ -421,8 +423,8 @@ async def set_unreserved(shop: Workshop, name: str, properties: dict[str, str]) 
     table_id = id_of(loaded)
     metadata = {**loaded.metadata, "properties": properties}
     location = f"{loaded.metadata['location']}/metadata/00001-old.metadata.json"
-    await api.desk.files.create(location, json.encode(metadata))
-    chain = api.desk.pointers.chain(table_id)
+    await api.context.files.create(location, json.encode(metadata))
+    chain = api.context.pointers.chain(table_id)
     head = await chain.head()
     assert head.entry is not None
     pointer = msgspec.structs.replace(pointer_of(head.entry), metadata_location=location)

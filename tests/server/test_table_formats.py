@@ -16,8 +16,8 @@ from tests.iceberg.workshop import Workshop, with_table
 
 def _fences(shop: Workshop) -> tuple[TableFences, TableVersions]:
     api = shop.api()
-    tables = ParquetTables(api.desk.reader, shop.inner.store(Role.FLOW))
-    return TableFences(api.desk.reader, api.iceberg, tables), TableVersions(api.iceberg, tables)
+    tables = ParquetTables(api.context.reader, shop.inner.store(Role.FLOW))
+    return TableFences(api.context.reader, api.iceberg, tables), TableVersions(api.iceberg, tables)
 
 
 async def _make(shop: Workshop, name: str, format_: TableFormat) -> str:

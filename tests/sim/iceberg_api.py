@@ -26,14 +26,14 @@ from arco.core.errors import (
 from arco.core.scope import Scope
 from arco.core.tasks import AsyncEvent
 from arco.fold.tier1 import DOMAIN
-from arco.iceberg.desk import Caller
+from arco.iceberg.context import Caller
+from arco.iceberg.drop import UndropWork
+from arco.iceberg.errors import IcebergError
 from arco.iceberg.files import TableFiles
-from arco.iceberg.keyed import run
-from arco.iceberg.loaded import Loaded
+from arco.iceberg.idempotency import run_once
+from arco.iceberg.loaded_metadata import LoadedMetadata
 from arco.iceberg.location import Locations
-from arco.iceberg.refusal import Refused
 from arco.iceberg.service import open_iceberg
-from arco.iceberg.undrop import UndropWork
 from arco.iceberg.wire import CommitTransactionRequest, RegisterTableRequest, RenameRequest
 from arco.ledger.idempotency import Idempotency
 from arco.ledger.writer import LedgerWriter
@@ -186,7 +186,7 @@ class IcebergApi:
         )
         try:
             return await self._do(wish.deed, caller)
-        except Refused as refusal:
+        except IcebergError as refusal:
             code = f"{refusal.status} {refusal.kind}"
             return _Shown(Told.REFUSED, code, refusal.message)
         except KeyExpired as expired:
@@ -237,14 +237,14 @@ class IcebergApi:
             case Drop():
                 await iceberg.tables.drop(CATALOG, NAMESPACE, deed.name, caller, purge=deed.purge)
             case Undrop():
-                work = UndropWork(iceberg.desk, deed.table_id, None, caller)
-                await run(iceberg.desk, caller, work, [deed.table_id])
+                work = UndropWork(iceberg.context, deed.table_id, None, caller)
+                await run_once(iceberg.context, caller, work, [deed.table_id])
             case Rename():
                 source, target = identifier(deed.source), identifier(deed.target)
                 moved = RenameRequest(source=source, destination=target)
                 await iceberg.tables.rename(CATALOG, moved, caller)
 
-    def _show(self, name: str, loaded: Loaded) -> _Shown:
+    def _show(self, name: str, loaded: LoadedMetadata) -> _Shown:
         if loaded.location is None:
             self._notes.complaints.append(f"{name} was shown without a place")
             return _Shown(Told.UNKNOWN)

@@ -12,7 +12,7 @@ import msgspec
 
 from arco.core.scope import Scope
 from arco.iceberg.pointer import POINTERS, Pointer
-from arco.iceberg.transaction import TRANSACTIONS, Outcome
+from arco.iceberg.transaction_record import TRANSACTIONS, TransactionOutcome
 from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.entry import Entry, read_entry
 from arco.storage.hint import FloorBody
@@ -150,7 +150,7 @@ class IcebergHistory:
         elif path.startswith("ledger/executions/"):
             self.told |= set(_KEY.findall(mutation.body))
         elif path.startswith(f"{TRANSACTIONS}/") and parts[-1] == "outcome.json":
-            outcome = msgspec.json.decode(mutation.body, type=Outcome)
+            outcome = msgspec.json.decode(mutation.body, type=TransactionOutcome)
             self.decisions[parts[2]] = Decision(outcome.committed, position)
 
     def _follow_chain(self, position: int, mutation: Mutation, parts: list[str]) -> None:

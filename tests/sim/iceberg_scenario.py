@@ -297,7 +297,7 @@ class IcebergScenario:
             done = await api.iceberg.reconciler.round(full=True)
         if done.problems:
             self.notes.complaints.append(f"{done.problems} tables cannot be reconciled")
-        life.world.tally["told late"] += done.told
+        life.world.tally["told late"] += done.reported
         return True
 
     async def _works(

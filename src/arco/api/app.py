@@ -21,7 +21,7 @@ from arco.core.errors import Unavailable
 
 def make_app(services: Services) -> ASGIApp:
     """The application of an API process."""
-    doubts = None if services.iceberg is None else services.iceberg.desk.doubts
+    doubts = None if services.iceberg is None else services.iceberg.context.unresolved_names
     reads = SnapshotReads(services.reader, services.runtime.tasks, doubts)
     context = DispatcherContext(
         runtime=services.runtime,

@@ -23,9 +23,9 @@ from arco.core import json
 from arco.core.errors import ArcoError, Corrupt, NotFound, Unsupported
 from arco.core.hashing import sha256_hex
 from arco.core.ids import new_object_id
-from arco.iceberg.desk import Caller
+from arco.iceberg.context import Caller
+from arco.iceberg.format_routing import NativeRequest
 from arco.iceberg.native import NativeTables, plain_request
-from arco.iceberg.ruling import NativeRequest
 from arco.ledger.claim import Answer, key_path
 from arco.ledger.idempotency import IdempotentWork
 

@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from arco.api.health_metrics import HealthMetrics
 from arco.api.http.asgi import InFlightCount
 from arco.flow.coordinator.state import CoordinatorCounters
-from arco.iceberg.reconciler import Reconciled
+from arco.iceberg.reconciler import ReconcilerRound
 from arco.storage.backend import PendingRequests
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -46,14 +46,14 @@ class ReconcilerMetrics:
             for outcome in ("ok", "failed"):
                 self._rounds.labels(kind, outcome)
 
-    def reconciled(self, result: Reconciled, *, full: bool, at_ms: int) -> None:
+    def reconciled(self, result: ReconcilerRound, *, full: bool, at_ms: int) -> None:
         """Count a round that has ended."""
         kind = _FULL if full else _SHORT
         self._rounds.labels(kind, "ok").inc()
         self._last.labels(kind).set(at_ms / 1000)
         self._tables.inc(result.tables)
         repairs = {
-            "event": result.told,
+            "event": result.reported,
             "columns": result.projected,
             "name": result.released,
             "key": result.finalised,

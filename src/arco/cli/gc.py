@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from arco.core.runtime import Runtime
     from arco.flow.coordinator.garbage_collection import RunGcReport
     from arco.flow.publish.gc import ParquetGcReport
-    from arco.iceberg.collection import TableCollection
+    from arco.iceberg.garbage_collection import TableGcReport
     from arco.storage.backend import Backend
 
 _KINDS = ("manifests", "commits", "files", "keys", "segments", "slots", "leases")
@@ -85,7 +85,7 @@ async def _collect(
     *,
     dry_run: bool,
     quiet: bool,
-) -> "tuple[list[GcReport], TableCollection, ParquetGcReport, RunGcReport]":
+) -> "tuple[list[GcReport], TableGcReport, ParquetGcReport, RunGcReport]":
     from arco.api.metrics import Metrics
     from arco.api.remote_compactor import RemoteCompactor
     from arco.cli.output import progress_bar
@@ -146,7 +146,7 @@ async def _own_compactor(
     return CatalogCompactor(store, retention=retention.span())
 
 
-def _tell_of_tables(tables: "TableCollection") -> None:
+def _tell_of_tables(tables: "TableGcReport") -> None:
     verb = "Would delete" if tables.dry_run else "Deleted"
     print(
         f"Iceberg tables: {verb.lower()} {tables.metadata} spent metadata files, {tables.purged} files of "

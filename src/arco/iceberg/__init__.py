@@ -1,6 +1,6 @@
-"""The Iceberg room: tables and views whose metadata are Iceberg's, behind the names of the catalog.
+"""Iceberg tables and views: their metadata is Iceberg's, their names are rows of the catalog.
 
-It promises that a commit is applied once or not at all, that nobody sees half of a transaction, and that
-what it does not understand in a table's metadata survives. It knows nothing of HTTP, and never writes
-Parquet. It may enter core, storage, ledger, fold, catalog and access.
+Promises: a commit is applied once or not at all; no reader sees half of a transaction; members of the
+metadata that Arco does not know survive. Never: knows HTTP, writes Parquet, or imports asyncio. May
+import core, storage, ledger, events, fold, catalog and access.
 """

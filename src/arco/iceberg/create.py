@@ -1,34 +1,45 @@
-"""Making a table or view: the first pointer, then its name in the catalog, which decides (P31).
+"""Creating a table or view: the first pointer, then the name in the catalog, which decides (P31).
 
-Until the name is there nothing exists: a lost race or a crash leaves a chain that nobody finds. Under a key
-everything happens under the id that the claim has fixed, so whoever takes over finds the first pointer
-already there and goes on with it.
-
-Round trips one after the other, in a warm process: metadata, pointer, the four of a change of the catalog,
-and a last look at the chain: 7. Whether the name is free is first looked up in the snapshot that the
-process remembers: the catalog decides on the newest one.
+Nothing exists before the name does: a lost race or a crash leaves a chain that no name leads to. Under
+an idempotency key the claim fixes the id, so a takeover continues from the first pointer. Sequential
+round trips in a warm process: metadata, pointer, the four of a catalog change, and a last read of the
+chain: 7.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import cast
 
-from arco.catalog.model import TableRow
-from arco.core.errors import AlreadyExists, Conflict, NotFound, Unavailable, Unknown
+from arco.catalog.ddl import AttachTable
+from arco.catalog.model import ObjectKind, TableRow
+from arco.core.errors import AlreadyExists, ArcoError, Conflict, NotFound, Unavailable, Unknown
 from arco.core.ids import new_object_id
 from arco.core.json import Json
-from arco.iceberg.attempt import attempt, facts_of, write_attempt
-from arco.iceberg.birth import Birth, Newborn, birth_refusal, name_taken, place_taken
-from arco.iceberg.desk import Desk
-from arco.iceberg.engine.repetition import ADD, was_applied
-from arco.iceberg.keyed import Told, refused, succeeded
-from arco.iceberg.names import occupant, release, seems_free
-from arco.iceberg.naming import Verdict, base_number, name_under, named_under
-from arco.iceberg.neighbours import is_place_taken
+from arco.iceberg.catalog_change import (
+    CatalogRefusal,
+    change_catalog,
+    find_catalog_change,
+    manifest_number,
+)
+from arco.iceberg.context import Caller, IcebergContext
+from arco.iceberg.engine.columns import columns_of
+from arco.iceberg.engine.metadata import Metadata, current_schema, properties_of
+from arco.iceberg.engine.requirement import ADD, was_applied
+from arco.iceberg.errors import (
+    IcebergError,
+    already_exists,
+    commit_failed,
+    dotted,
+    no_such_namespace,
+    to_iceberg_error,
+)
+from arco.iceberg.idempotency import FixedIdsWork, error_answer, table_answer
+from arco.iceberg.name_resolution import FullName, find_occupant, is_probably_free, release_name
 from arco.iceberg.pointer import Pointer, pointer_of
-from arco.iceberg.publishing import published_attempt
-from arco.iceberg.refusal import no_such_namespace
-from arco.iceberg.standing import Standing
-from arco.iceberg.table_paths import paths_beside
+from arco.iceberg.pointer_head import PointerHead
+from arco.iceberg.prepared_commit import pointer_facts, prepare_commit, write_metadata
+from arco.iceberg.publication import published_attempt
+from arco.iceberg.table_paths import is_place_taken, paths_beside
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import ClaimHold, ClaimTerms
 from arco.storage.chain import Head
@@ -37,204 +48,316 @@ from arco.storage.entry import Entry
 _MOST_TRIES = 3
 
 
-class CreateWork:
-    """A birth as work that takes effect once."""
+@dataclass(frozen=True)
+class InitialMetadata:
+    """The first metadata of a table or view, and their location if they are stored already."""
 
-    def __init__(self, desk: Desk, birth: Birth) -> None:
-        self._desk = desk
-        self._birth = birth
+    metadata: Metadata
+    location: str | None = None
+    also: frozenset[str] = frozenset()  # other ids whose managed location it may use
+
+
+@dataclass(frozen=True)
+class Creation:
+    """A table or view to create: its name, its caller, and `make`, which builds it for an id."""
+
+    name: FullName
+    kind: ObjectKind
+    caller: Caller
+    operation: str
+    make: Callable[[str], InitialMetadata]
+    wanted_id: str | None = None  # a staged table has its id already
+    is_required: bool = False  # whether a taken name fails a requirement
+
+    def attach(self, context: IcebergContext, table_id: str, pointer: Pointer) -> AttachTable:
+        """The catalog request that adds the name."""
+        initial = self.make(table_id)
+        metadata = initial.metadata
+        placed = context.locations.table_location(
+            str(metadata["location"]), table_id=table_id, also=initial.also
+        )
+        uuid = pointer.table_uuid
+        return AttachTable(
+            table_id=table_id,
+            schema=self.name.schema,
+            name=self.name.name,
+            kind=self.kind,
+            location=placed.stored,
+            paths=paths_beside(context.locations, metadata),
+            table_uuid=None if uuid == table_id else uuid,
+            comment=properties_of(metadata).get("comment"),
+            columns=columns_of(current_schema(metadata)),
+            born=0,
+            projected=0,
+        )
+
+
+def check_new_metadata(
+    context: IcebergContext, metadata: Metadata, table_id: str, also: frozenset[str] = frozenset()
+) -> None:
+    """`Invalid` if a new object has a forbidden location or path, or columns that cannot be shown."""
+    location = str(metadata["location"])
+    context.locations.table_location(location, table_id=table_id, also=also)
+    context.locations.check_properties(properties_of(metadata))
+    context.locations.check_metadata(metadata, location)
+    paths_beside(context.locations, metadata)
+    # Columns that the catalog could not show are refused before anything is written.
+    columns_of(current_schema(metadata))
+
+
+def build_once(make: Callable[[str], InitialMetadata]) -> Callable[[str], InitialMetadata]:
+    """`make` with its results cached by id."""
+    built: dict[str, InitialMetadata] = {}
+
+    def once(table_id: str) -> InitialMetadata:
+        if table_id not in built:
+            built[table_id] = make(table_id)
+        return built[table_id]
+
+    return once
+
+
+def creation_error(
+    creation: Creation, problem: ArcoError, occupant: TableRow | None
+) -> IcebergError:
+    """Why the object could not be created, as an Iceberg error."""
+    if occupant is not None and isinstance(problem, AlreadyExists):
+        return name_taken_error(creation, occupant.kind)
+    if isinstance(problem, NotFound):
+        return no_such_namespace(creation.name.namespace)
+    if isinstance(problem, Conflict):  # the location belongs to another table
+        return already_exists(str(problem))
+    return to_iceberg_error(problem)
+
+
+def location_taken_error() -> IcebergError:
+    """Another table has the requested location."""
+    return already_exists(
+        "another table has this location or path, or one inside or around it: choose another location"
+    )
+
+
+def name_taken_error(creation: Creation, by: ObjectKind) -> IcebergError:
+    """The name is taken by a table or a view."""
+    if creation.is_required and by is creation.kind:
+        return commit_failed("Requirement failed: table already exists")
+    label = "View" if by is ObjectKind.VIEW else "Table"
+    same = "" if by is creation.kind else " with same name"
+    return already_exists(
+        f"{label}{same} already exists: {dotted(creation.name.namespace, creation.name.name)}"
+    )
+
+
+class CreateWork(FixedIdsWork):
+    """A creation as work that takes effect once."""
+
+    def __init__(self, context: IcebergContext, creation: Creation) -> None:
+        self._context = context
+        self._creation = creation
 
     async def terms(self) -> ClaimTerms:
-        return await birth_terms(self._desk, self._birth.wanted_id)
-
-    def renew(self, claim: Claim) -> dict[str, str]:
-        return claim.ids
+        return await creation_terms(self._context, self._creation.wanted_id)
 
     async def find(self, claim: Claim) -> Answer | None:
-        return await born_under(self._desk, claim)
+        return await find_created(self._context, claim)
 
     async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
-        desk, birth = self._desk, self._birth
-        if birth.caller.key is None:
-            # What was staged may be there already by this very request: look, and write no second one.
-            is_new = not birth.is_required and await seems_free(desk, birth.name)
-            taken = None if is_new else await occupant(desk, birth.name)
-            if taken is not None:
-                return await _met(desk, birth, taken)
-            # Under a key the catalog alone may refuse, since another holder may be landing it (P12).
-            if await is_crowded(desk, birth, [claim.ids["object"], claim.ids["spare"]]):
-                return refused(place_taken())
-        table_id, pointer = await first_pointer(desk, birth, claim, hold)
-        request = birth.attach(desk, table_id, pointer)
+        context, creation = self._context, self._creation
+        if creation.caller.key is None:
+            # An earlier send of this request may have created it: check, and write no second one.
+            is_new = not creation.is_required and await is_probably_free(context, creation.name)
+            occupant = None if is_new else await find_occupant(context, creation.name)
+            if occupant is not None:
+                return await _name_taken_answer(context, creation, occupant)
+            # With a key only the catalog may refuse, since another holder may be creating it (P12).
+            if await is_location_taken(
+                context, creation, [claim.ids["object"], claim.ids["spare"]]
+            ):
+                return error_answer(location_taken_error())
+        table_id, pointer = await create_first_pointer(context, creation, claim, hold)
+        request = creation.attach(context, table_id, pointer)
         tries = 0
         while True:
             tries += 1
             try:
-                await name_under(desk, claim, hold, request, birth.caller.actor)
-            except Verdict as verdict:
-                taken = await occupant(desk, birth.name)
-                was_dead = taken is None and isinstance(verdict.problem, AlreadyExists)
+                await change_catalog(context, claim, hold, request, creation.caller.actor)
+            except CatalogRefusal as verdict:
+                occupant = await find_occupant(context, creation.name)
+                was_dead = occupant is None and isinstance(verdict.problem, AlreadyExists)
                 if was_dead and tries < _MOST_TRIES:
-                    continue  # the name was a dead one, and is released now
-                if taken is not None and isinstance(verdict.problem, AlreadyExists):
-                    return await _met(desk, birth, taken)
-                return refused(birth_refusal(birth, verdict.problem, taken))
+                    continue  # the name was dead and is released now
+                if occupant is not None and isinstance(verdict.problem, AlreadyExists):
+                    return await _name_taken_answer(context, creation, occupant)
+                return error_answer(creation_error(creation, verdict.problem, occupant))
             return await self._alive(table_id, pointer)
 
     async def _alive(self, table_id: str, pointer: Pointer) -> Answer:
-        """Look at the chain again: a janitor may have taken it for one that nobody wants (P31)."""
-        desk = self._desk
-        standing, first = await self._look(table_id)
-        if standing.tombstone is not None and _was_buried(standing.pointer):
-            desk.aftermath.beside(table_id, release(desk, table_id, standing))
-            raise Unavailable("the table was not made in time; retry", retry_after_ms=1_000)
+        """Read the chain again: garbage collection may have ended it as abandoned (P31)."""
+        context = self._context
+        table_head, first = await self._look(table_id)
+        if table_head.tombstone is not None and _is_abandoned(table_head.pointer):
+            context.after_commit.run_in_background(
+                table_id, release_name(context, table_id, table_head)
+            )
+            raise Unavailable("the table was not created in time; retry", retry_after_ms=1_000)
         if first is not None:
-            desk.aftermath.follow(table_id, first)
-        return succeeded(Told(table_id=table_id, metadata_location=pointer.metadata_location))
+            context.after_commit.schedule(table_id, first)
+        return table_answer(table_id, pointer.metadata_location)
 
-    async def _look(self, table_id: str) -> tuple[Standing, Entry | None]:
-        """How a table stands that has its name by now, and its first number."""
-        desk = self._desk
+    async def _look(self, table_id: str) -> tuple[PointerHead, Entry | None]:
+        """The head of a table that now has its name, and its first pointer."""
+        context = self._context
         try:
-            standing = await desk.standings.of(table_id)
-            first = standing.head.entry
-            if first is None or first.number > 0:  # somebody has gone on from it already
-                first = await desk.pointers.chain(table_id).find(0)
-        except Unavailable as problem:  # which would say that nothing has happened
-            raise Unknown("the table has its name, and could not be looked at again") from problem
-        return standing, first
+            table_head = await context.heads.of(table_id)
+            first = table_head.chain_head.entry
+            if first is None or first.number > 0:  # another request has committed to it already
+                first = await context.pointers.chain(table_id).find(0)
+        except Unavailable as problem:  # `Unavailable` would mean that nothing has happened
+            raise Unknown(
+                "the table has its name, but its pointers could not be read again"
+            ) from problem
+        return table_head, first
 
 
-async def birth_terms(desk: Desk, wanted_id: str | None = None) -> ClaimTerms:
-    """The ids that something new may get, and a manifest that is there before it."""
-    runtime = desk.runtime
-    ids = {
-        "object": wanted_id or str(new_object_id(runtime)),
-        "spare": str(new_object_id(runtime)),
-    }
-    return ClaimTerms(ids=ids, base=await base_number(desk))
+async def creation_terms(context: IcebergContext, wanted_id: str | None = None) -> ClaimTerms:
+    """The ids that a new object may get, and the number of an earlier manifest."""
+    runtime = context.runtime
+    ids = {"object": wanted_id or str(new_object_id(runtime)), "spare": str(new_object_id(runtime))}
+    return ClaimTerms(ids=ids, base=await manifest_number(context))
 
 
-async def is_crowded(desk: Desk, birth: Birth, ids: Collection[str] = ()) -> bool:
+async def is_location_taken(
+    context: IcebergContext, creation: Creation, ids: Collection[str] = ()
+) -> bool:
     """Whether another table lies where this one is to be or to write; one of `ids` is its own.
 
     A namespace that is not there is refused first.
     """
-    table_id = next(iter(ids), None) or birth.wanted_id or str(new_object_id(desk.runtime))
-    metadata, own_ids = birth.make(table_id).metadata, {table_id, *ids}
+    table_id = next(iter(ids), None) or creation.wanted_id or str(new_object_id(context.runtime))
+    metadata, own_ids = creation.make(table_id).metadata, {table_id, *ids}
     location = str(metadata["location"])
-    places = [*paths_beside(desk.locations, metadata)]
-    if desk.locations.owner(location) not in own_ids:  # else the folder was made for it
-        places.append(desk.locations.stored(location))
-    taken = [await is_place_taken(desk, each, own_ids) for each in places]
+    places = [*paths_beside(context.locations, metadata)]
+    if context.locations.owner(location) not in own_ids:  # else the folder was made for it
+        places.append(context.locations.stored(location))
+    taken = [await is_place_taken(context, each, own_ids) for each in places]
     if not any(taken):
         return False
     try:
-        await (await desk.reader.head()).schema(birth.name.schema)
+        await (await context.reader.head()).schema(creation.name.schema)
     except NotFound as missing:
-        raise no_such_namespace(birth.name.namespace) from missing
+        raise no_such_namespace(creation.name.namespace) from missing
     return True
 
 
-async def born_under(desk: Desk, claim: Claim) -> Answer | None:
-    """The answer of a claim under which something was made."""
-    done = await named_under(desk, claim)
+async def find_created(context: IcebergContext, claim: Claim) -> Answer | None:
+    """The answer of a claim under which an object was created."""
+    done = await find_catalog_change(context, claim)
     if done is None:
         return None
     table_id = cast("TableRow", done.object.row).table_id
-    first = pointer_of(await desk.pointers.chain(table_id).read(0))
-    return succeeded(Told(table_id=table_id, metadata_location=first.metadata_location))
+    first = pointer_of(await context.pointers.chain(table_id).read(0))
+    return table_answer(table_id, first.metadata_location)
 
 
-async def _met(desk: Desk, birth: Birth, taken: TableRow) -> Answer:
+async def _name_taken_answer(
+    context: IcebergContext, creation: Creation, occupant: TableRow
+) -> Answer:
     """The answer where the name is taken: by another, or by this very request, whose answer was lost."""
-    if await is_by_same_hand(desk, birth, taken):
-        return succeeded(Told(table_id=taken.table_id), has_landed=False)
-    return refused(name_taken(birth, taken.kind))
+    if await is_repeated_create(context, creation, occupant):
+        return table_answer(occupant.table_id, has_landed=False)
+    return error_answer(name_taken_error(creation, occupant.kind))
 
 
-async def is_by_same_hand(desk: Desk, birth: Birth, taken: TableRow) -> bool:
+async def is_repeated_create(
+    context: IcebergContext, creation: Creation, occupant: TableRow
+) -> bool:
     """Whether what has the name is what was staged for this request, with all that it wants to add.
 
     Some clients send a create again when its answer is lost, and remove their files if it is refused.
     """
-    wanted = birth.wanted_id
-    if not birth.is_required or wanted is None or wanted not in {taken.table_id, taken.table_uuid}:
+    wanted_id = creation.wanted_id
+    if (
+        not creation.is_required
+        or wanted_id is None
+        or wanted_id not in {occupant.table_id, occupant.table_uuid}
+    ):
         return False
-    snapshots = birth.make(wanted).metadata.get("snapshots") or []
-    standing = await desk.standings.of(taken.table_id)
-    if standing.location is None or not isinstance(snapshots, list):
+    snapshots = creation.make(wanted_id).metadata.get("snapshots") or []
+    table_head = await context.heads.of(occupant.table_id)
+    if table_head.location is None or not isinstance(snapshots, list):
         return False
     adding: list[dict[str, Json]] = [{"action": ADD, "snapshot": each} for each in snapshots]
-    return not adding or was_applied((await desk.load(standing.location)).metadata, adding)
+    return not adding or was_applied((await context.load(table_head.location)).metadata, adding)
 
 
-async def first_pointer(
-    desk: Desk, birth: Birth, claim: Claim, hold: ClaimHold
+async def create_first_pointer(
+    context: IcebergContext, creation: Creation, claim: Claim, hold: ClaimHold
 ) -> tuple[str, Pointer]:
-    """The id under which it is born, and its first pointer: those of the claim, or the spare ones."""
+    """The id of the new object and its first pointer; the claim has a spare id."""
     for table_id in (claim.ids["object"], claim.ids["spare"]):
         try:
-            return table_id, await write_first(desk, birth, table_id, claim, hold)
+            return table_id, await write_first_pointer(context, creation, table_id, claim, hold)
         except Conflict:
-            first = pointer_of(await desk.pointers.chain(table_id).read(0))
+            first = pointer_of(await context.pointers.chain(table_id).read(0))
             if first.request_id == claim.request_id:
-                return table_id, first  # an earlier attempt under the same claim
-    raise Unavailable("another attempt to make this table is under way", retry_after_ms=1_000)
+                return table_id, first  # written earlier under the same claim
+    raise Unavailable("another request is creating this table; retry", retry_after_ms=1_000)
 
 
-async def write_first(
-    desk: Desk,
-    birth: Birth,
+async def write_first_pointer(
+    context: IcebergContext,
+    creation: Creation,
     table_id: str,
     claim: Claim,
     hold: ClaimHold,
     *,
     transaction: str | None = None,
 ) -> Pointer:
-    """Create number 0 of a chain; `Conflict` if it is there."""
-    newborn, chain = birth.make(table_id), desk.pointers.chain(table_id)
-    nothing = Head(None, desk.runtime.clock.elapsed_ms())
+    """Create pointer 0 of a chain; `Conflict` if it exists."""
+    initial, chain = creation.make(table_id), context.pointers.chain(table_id)
+    nothing = Head(None, context.runtime.clock.elapsed_ms())
     try:
-        if newborn.location is not None:
-            body = _to_stored(birth, newborn, claim, transaction)
+        if initial.location is not None:
+            body = _pointer_to_stored(creation, initial, claim, transaction)
             await hold.check()
             await chain.append(nothing, body)
             return body
-        task = published_attempt(None, newborn.metadata)
-        made = attempt(
-            desk,
-            newborn.metadata,
+        task = published_attempt(None, initial.metadata)
+        prepared = prepare_commit(
+            context,
+            initial.metadata,
             number=0,
-            caller=birth.caller,
+            caller=creation.caller,
             request_id=claim.request_id,
-            operation=birth.operation,
+            operation=creation.operation,
             previous=None,
             transaction=transaction,
-            # Nothing can have happened yet to a table that is made here, so nothing is looked at.
+            # A new table has no earlier publications, so none are read.
             publication=None if task is None else task.publication(),
         )
-        # Not side by side: whoever takes over goes on with a pointer that is there, so its file must be.
-        await write_attempt(desk, table_id, made, hold)
-        await chain.append(nothing, made.pointer)
-    except Unknown as unclear:  # without a name it does not exist
+        # One after the other: a takeover continues from an existing pointer, so its file must exist.
+        await write_metadata(context, table_id, prepared, hold)
+        await chain.append(nothing, prepared.pointer)
+    except Unknown as unclear:  # without a name the table does not exist
         raise Unavailable("the first version could not be stored; retry") from unclear
-    return made.pointer
+    return prepared.pointer
 
 
-def _to_stored(birth: Birth, newborn: Newborn, claim: Claim, transaction: str | None) -> Pointer:
-    """A pointer to metadata that are there already."""
+def _pointer_to_stored(
+    creation: Creation, initial: InitialMetadata, claim: Claim, transaction: str | None
+) -> Pointer:
+    """A pointer to a metadata file that exists already."""
     return Pointer(
         request_id=claim.request_id,
-        operation=birth.operation,
-        actor=birth.caller.actor,
-        engine=birth.caller.engine,
-        update_source=birth.caller.update_source,
-        metadata_location=str(newborn.location),
+        operation=creation.operation,
+        actor=creation.caller.actor,
+        engine=creation.caller.engine,
+        update_source=creation.caller.update_source,
+        metadata_location=str(initial.location),
         transaction=transaction,
-        **facts_of(newborn.metadata),
+        **pointer_facts(initial.metadata),
     )
 
 
-def _was_buried(pointer: Pointer | None) -> bool:
+def _is_abandoned(pointer: Pointer | None) -> bool:
     return pointer is not None and pointer.operation == "bury"

@@ -1,39 +1,58 @@
-"""Dropping: a tombstone on the chain decides, then the name is released (P31).
+"""Dropping and undropping tables and views (P31).
 
-No commit can succeed after the tombstone, whoever holds the name for alive. That the name may be dead is
-written down before it, so that lists are right in between and after a crash.
+A drop is decided by a tombstone on the pointer chain, after which no commit can succeed; then the name
+is released. The id is recorded as unresolved first, so lists are right after a crash. An undrop appends
+a pointer after the tombstone, then restores the name, which decides: in this order no operation finds a
+tombstone under the name and releases it again. A name that the drop has not released yet is released
+first, or a late release would take the new one.
 """
 
 import msgspec
 
+from arco.catalog.ddl import RestoreTable
 from arco.catalog.model import ObjectKind, TableRow
-from arco.core.errors import ArcoError, Conflict, NotFound, Unavailable
-from arco.iceberg.commit import LONGEST_MS
-from arco.iceberg.desk import Caller, Desk
-from arco.iceberg.evidence import look_above
-from arco.iceberg.keyed import Told, refused, succeeded
-from arco.iceberg.names import Name, absent, look_up, release
-from arco.iceberg.pointer import Pointer
-from arco.iceberg.purge import purge
-from arco.iceberg.standing import Standing
+from arco.core.errors import AlreadyExists, ArcoError, Conflict, NotFound
+from arco.core.ids import new_object_id
+from arco.iceberg.catalog_change import (
+    CatalogRefusal,
+    change_catalog,
+    find_catalog_change,
+    manifest_number,
+)
+from arco.iceberg.commit import check_deadline
+from arco.iceberg.context import Caller, IcebergContext
+from arco.iceberg.errors import IcebergError, to_iceberg_error
+from arco.iceberg.garbage_collection import purge
+from arco.iceberg.idempotency import FixedIdsWork, error_answer, table_answer
+from arco.iceberg.name_resolution import (
+    FullName,
+    find_object,
+    find_occupant,
+    not_found_error,
+    release_name,
+)
+from arco.iceberg.pointer import Pointer, find_request
+from arco.iceberg.pointer_head import PointerHead
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import ClaimHold, ClaimTerms
 
+_MOST_TRIES = 3
 
-class DropWork:
-    """A drop, or the end of a registration, as work that takes effect once."""
+
+class DropWork(FixedIdsWork):
+    """A drop, or an unregister, as work that takes effect once."""
 
     def __init__(
         self,
-        desk: Desk,
-        name: Name,
+        context: IcebergContext,
+        name: FullName,
         kind: ObjectKind,
         caller: Caller,
         *,
         operation: str = "drop",
         purge: bool = False,
     ) -> None:
-        self._desk = desk
+        self._context = context
         self._name = name
         self._kind = kind
         self._caller = caller
@@ -41,73 +60,70 @@ class DropWork:
         self._purge = purge
 
     async def terms(self) -> ClaimTerms:
-        found = await look_up(self._desk, self._name, self._kind)
-        if found is None:
+        resolved = await find_object(self._context, self._name, self._kind)
+        if resolved is None:
             return ClaimTerms(ids={"table": ""}, base=-1)
-        return ClaimTerms(ids={"table": found.id}, base=found.standing.number)
-
-    def renew(self, claim: Claim) -> dict[str, str]:
-        return claim.ids
+        return ClaimTerms(ids={"table": resolved.id}, base=resolved.table_head.number)
 
     async def find(self, claim: Claim) -> Answer | None:
         table_id = claim.ids["table"]
         if not table_id:
             return None
-        chain = self._desk.pointers.chain(table_id)
-        seen = await look_above(chain, claim.base, claim.request_id)
-        if seen.mine is None:
+        chain = self._context.pointers.chain(table_id)
+        search = await find_request(chain, claim.base, claim.request_id)
+        if search.landed is None:
             return None
-        location = seen.mine.body(Pointer).metadata_location
-        return succeeded(Told(table_id=table_id, metadata_location=location))
+        location = search.landed.body(Pointer).metadata_location
+        return table_answer(table_id, location)
 
     async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
         table_id = claim.ids["table"]
         if not table_id:
-            return refused(absent(self._kind, self._name))
-        await self._desk.doubts.add([table_id], self._is_open)
-        async with self._desk.lanes.hold(table_id):
-            return await self._in_turn(table_id, claim, hold)
+            return error_answer(not_found_error(self._kind, self._name))
+        await self._context.unresolved_names.add([table_id], self._is_open)
+        async with self._context.lanes.hold(table_id):
+            return await self._perform_locked(table_id, claim, hold)
 
-    async def _in_turn(self, table_id: str, claim: Claim, hold: ClaimHold) -> Answer:
-        desk, chain = self._desk, self._desk.pointers.chain(table_id)
-        look = await look_above(chain, claim.base, claim.request_id)
-        while look.mine is None:
-            standing = await desk.standings.decided(await desk.standings.at(look.head))
-            if standing.location is None:
-                return refused(absent(self._kind, self._name))
-            self._refuse_overtime()  # what was in doubt for long may be forgotten
+    async def _perform_locked(self, table_id: str, claim: Claim, hold: ClaimHold) -> Answer:
+        context, chain = self._context, self._context.pointers.chain(table_id)
+        search = await find_request(chain, claim.base, claim.request_id)
+        while search.landed is None:
+            table_head = await context.heads.settle(await context.heads.at(search.head))
+            if table_head.location is None:
+                return error_answer(not_found_error(self._kind, self._name))
+            check_deadline(self._context, self._caller)  # an old unresolved id may be forgotten
             await hold.check()
-            tombstone = self._tombstone(standing, claim)
+            tombstone = self._tombstone(table_head, claim)
             try:
-                head = await chain.append(standing.head, tombstone, tombstone=True)
+                head = await chain.append(table_head.chain_head, tombstone, tombstone=True)
             except Conflict:
-                look = await look_above(chain, standing.number, claim.request_id)
+                search = await find_request(chain, table_head.number, claim.request_id)
                 continue
-            ended = Standing(head, tombstone, None)
+            ended = PointerHead(head, tombstone, None)
             try:
-                await release(desk, table_id, ended, self._caller.actor)
-            except ArcoError:  # it is dropped: whoever meets the name finishes this
-                desk.aftermath.unfinished[table_id] = None
+                await release_name(context, table_id, ended, self._caller.actor)
+            except ArcoError:  # it is dropped; the next operation on the name releases it
+                context.after_commit.unfinished[table_id] = None
             if head.entry is not None:
-                desk.aftermath.follow(table_id, head.entry)
-            if self._purge and desk.files.can_delete:  # elsewhere the janitor does it
-                desk.aftermath.beside(table_id, _purge(desk, table_id, standing.location))
-            return succeeded(Told(table_id=table_id, metadata_location=standing.location))
-        return succeeded(
-            Told(table_id=table_id, metadata_location=look.mine.body(Pointer).metadata_location)
-        )
+                context.after_commit.schedule(table_id, head.entry)
+            if self._purge and context.files.can_delete:  # otherwise garbage collection does it
+                context.after_commit.run_in_background(
+                    table_id, _purge(context, table_id, table_head.location)
+                )
+            return table_answer(table_id, table_head.location)
+        return table_answer(table_id, search.landed.body(Pointer).metadata_location)
 
-    def _tombstone(self, standing: Standing, claim: Claim) -> Pointer:
-        """The last number: it names the last metadata, for an undrop."""
-        location, last = str(standing.location), standing.pointer
-        if last is None or last.metadata_location != location:
-            # The head belongs to a transaction that was aborted, and says nothing about the table.
-            uuid = None if last is None else last.table_uuid
-            last = Pointer(
+    def _tombstone(self, table_head: PointerHead, claim: Claim) -> Pointer:
+        """The last pointer; it names the last metadata file, for an undrop."""
+        location, last_pointer = str(table_head.location), table_head.pointer
+        if last_pointer is None or last_pointer.metadata_location != location:
+            # The head belongs to an aborted transaction, so its facts are not the table's.
+            uuid = None if last_pointer is None else last_pointer.table_uuid
+            last_pointer = Pointer(
                 request_id="", operation="", actor="", metadata_location=location, table_uuid=uuid
             )
         return msgspec.structs.replace(
-            last,
+            last_pointer,
             request_id=claim.request_id,
             operation=self._operation,
             actor=self._caller.actor,
@@ -121,30 +137,124 @@ class DropWork:
             purge=self._purge,
         )
 
-    def _refuse_overtime(self) -> None:
-        now = self._desk.runtime.clock.elapsed_ms()
-        if now > self._caller.arrived_ms + LONGEST_MS:
-            raise Unavailable(
-                "too many others are changing this table; retry", retry_after_ms=1_000
-            )
-
     async def _is_open(self, table_id: str, is_old: bool) -> bool:  # noqa: FBT001
-        return await is_doubtful(self._desk, table_id, is_old=is_old)
+        return await is_unresolved(self._context, table_id, is_old=is_old)
 
 
-async def _purge(desk: Desk, table_id: str, metadata_location: str) -> None:
-    await purge(desk, table_id, metadata_location)
+async def _purge(context: IcebergContext, table_id: str, metadata_location: str) -> None:
+    await purge(context, table_id, metadata_location)
 
 
-async def is_doubtful(desk: Desk, table_id: str, *, is_old: bool) -> bool:
-    """Whether the catalog has, or is about to get, a name for a table that may be gone (see `doubt`)."""
+async def is_unresolved(context: IcebergContext, table_id: str, *, is_old: bool) -> bool:
+    """Whether the catalog has, or is about to get, the name of a table that may be dropped."""
     try:
-        found = await (await desk.reader.head()).find(table_id, dropped=True)
+        table = await (await context.reader.head()).find(table_id, dropped=True)
     except NotFound:
-        return not is_old  # perhaps it gets its name just now
-    if not isinstance(found.row, TableRow) or found.row.dropped_at is not None:
+        return not is_old  # its name may be added at this moment
+    if not isinstance(table.row, TableRow) or table.row.dropped_at is not None:
         return False
     if not is_old:
         return True
-    standing = await desk.standings.of(table_id)
-    return not standing.is_live or standing.undecided is not None
+    table_head = await context.heads.of(table_id)
+    return not table_head.is_live or table_head.undecided is not None
+
+
+class UndropWork(FixedIdsWork):
+    """An undrop as work that takes effect once."""
+
+    def __init__(
+        self, context: IcebergContext, table_id: str, name: str | None, caller: Caller
+    ) -> None:
+        self._context = context
+        self._table_id = table_id
+        self._name = name
+        self._caller = caller
+
+    async def terms(self) -> ClaimTerms:
+        ids = {"table": self._table_id, "object": str(new_object_id(self._context.runtime))}
+        return ClaimTerms(ids=ids, base=await manifest_number(self._context))
+
+    async def find(self, claim: Claim) -> Answer | None:
+        done = await find_catalog_change(self._context, claim)
+        return None if done is None else table_answer(self._table_id)
+
+    async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
+        async with self._context.lanes.hold(self._table_id):
+            table_head = await self._revived(claim, hold)
+        if table_head is None:
+            return error_answer(
+                IcebergError(
+                    404,
+                    "NoSuchTableException",
+                    "cannot undrop: the table was purged, or never existed",
+                )
+            )
+        request = RestoreTable(table_id=self._table_id, born=table_head.number, name=self._name)
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                await change_catalog(self._context, claim, hold, request, self._caller.actor)
+                break
+            except CatalogRefusal as verdict:
+                was_dead = isinstance(verdict.problem, AlreadyExists) and not await self._is_taken()
+                if not was_dead or tries == _MOST_TRIES:
+                    return error_answer(to_iceberg_error(verdict.problem))
+        if table_head.chain_head.entry is not None:
+            self._context.after_commit.schedule(self._table_id, table_head.chain_head.entry)
+        return table_answer(self._table_id, table_head.location)
+
+    async def _revived(self, claim: Claim, hold: ClaimHold) -> PointerHead | None:
+        """The head with this request's pointer; None if the table cannot be restored."""
+        context, chain = self._context, self._context.pointers.chain(self._table_id)
+        while True:
+            table_head = await context.heads.settle(await context.heads.of(self._table_id))
+            last_pointer = table_head.pointer
+            if last_pointer is None or last_pointer.purge or last_pointer.operation == "bury":
+                return None
+            if table_head.is_live and last_pointer.request_id == claim.request_id:
+                return table_head
+            if not table_head.is_live:
+                try:
+                    await release_name(context, self._table_id, table_head)
+                except NotFound:
+                    return None  # the table never had a name
+            elif await self._is_named():
+                return table_head  # it was not dropped: the catalog refuses the request
+            await hold.check()
+            try:
+                await chain.append(
+                    table_head.chain_head, self._pointer(last_pointer, table_head, claim)
+                )
+            except Conflict:
+                continue
+
+    async def _is_taken(self) -> bool:
+        """Whether the name is taken; the check releases a dead name."""
+        snapshot = await self._context.reader.head()
+        row = (await snapshot.find(self._table_id, dropped=True)).row
+        catalog, *levels, name = await snapshot.levels(row)
+        full_name = FullName(catalog, tuple(levels), self._name or name)
+        return await find_occupant(self._context, full_name) is not None
+
+    async def _is_named(self) -> bool:
+        try:
+            await (await self._context.reader.head()).find(self._table_id)
+        except NotFound:
+            return False
+        return True
+
+    def _pointer(self, last_pointer: Pointer, table_head: PointerHead, claim: Claim) -> Pointer:
+        return msgspec.structs.replace(
+            last_pointer,
+            metadata_location=table_head.location or last_pointer.metadata_location,
+            transaction=None,
+            request_id=claim.request_id,
+            operation="undrop",
+            actor=self._caller.actor,
+            engine=self._caller.engine,
+            update_source=self._caller.update_source,
+            previous_location=None,
+            changed=(),
+            publication=None,
+        )

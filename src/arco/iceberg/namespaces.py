@@ -1,7 +1,7 @@
-"""Namespaces: the schemas of a catalog, as Iceberg's clients see them.
+"""Namespaces: the schemas of a catalog as Iceberg's clients see them.
 
-A schema's comment is the property `comment` here. Missing parents are made on the way down, as clients
-expect; each is a change of its own, and one that is there already is fine.
+The comment of a schema is the property `comment`. Creating a namespace also creates its missing
+parents, as clients expect; each is its own change, and an existing one is fine.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,11 +17,28 @@ from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.errors import AlreadyExists, ArcoError, Invalid, NotEmpty, NotFound
 from arco.core.ids import new_object_id
-from arco.iceberg.desk import Caller, Desk
-from arco.iceberg.keyed import Told, in_own_words, refused, run, succeeded
-from arco.iceberg.names import check_namespace, release
-from arco.iceberg.naming import Verdict, base_number, name_under, named_under
-from arco.iceberg.refusal import Refused, dotted, exists, no_such_namespace
+from arco.iceberg.catalog_change import (
+    CatalogRefusal,
+    change_catalog,
+    find_catalog_change,
+    manifest_number,
+)
+from arco.iceberg.context import Caller, IcebergContext
+from arco.iceberg.errors import (
+    IcebergError,
+    already_exists,
+    dotted,
+    no_such_namespace,
+    to_iceberg_error,
+)
+from arco.iceberg.idempotency import (
+    FixedIdsWork,
+    OperationResult,
+    error_answer,
+    run_once,
+    success_answer,
+)
+from arco.iceberg.name_resolution import check_namespace, release_name
 from arco.iceberg.wire import CreateNamespaceRequest, UpdatePropertiesRequest
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import ClaimHold, ClaimTerms
@@ -33,7 +50,7 @@ Mend = tuple[type[ArcoError], Callable[[], Awaitable[None]]]
 
 @dataclass(frozen=True)
 class PropertiesUpdated:
-    """What became of the properties that were to be set and removed."""
+    """The result of a property update."""
 
     updated: tuple[str, ...]
     removed: tuple[str, ...]
@@ -41,27 +58,27 @@ class PropertiesUpdated:
 
 
 class Namespaces:
-    """All that can be asked about namespaces."""
+    """Operations on namespaces."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, context: IcebergContext) -> None:
+        self._context = context
 
     async def page(
         self, catalog: str, parent: tuple[str, ...], *, after: str | None, limit: int | None
     ) -> list[str]:
         """The names right below a namespace, or at the top."""
-        snapshot = await self._desk.reader.head()
+        snapshot = await self._context.reader.head()
         parent_id = None
         if parent:
             parent_id = (await _schema(snapshot, catalog, check_namespace(parent))).schema_id
         catalog_id = (await snapshot.catalog(catalog)).row.catalog_id
-        found = await snapshot.schemas(catalog_id, parent_id, after=after, limit=limit)
-        return [each.row.name for each in found]
+        schemas = await snapshot.schemas(catalog_id, parent_id, after=after, limit=limit)
+        return [each.row.name for each in schemas]
 
     async def create(
         self, catalog: str, request: CreateNamespaceRequest, caller: Caller
     ) -> dict[str, str]:
-        """Make a namespace, and what is missing above it."""
+        """Create a namespace and its missing parents."""
         levels = request.namespace
         if not 0 < len(levels) <= MOST_LEVELS:
             raise Invalid(f"a namespace has 1 to {MOST_LEVELS} levels")
@@ -80,25 +97,25 @@ class Namespaces:
         async def make_parents() -> None:
             await self._make_parents(catalog, levels, caller)
 
-        work = _SchemaWork(self._desk, ddl, caller, levels, mend=(NotFound, make_parents))
-        await run(self._desk, caller, work, [catalog, request])
+        work = _SchemaWork(self._context, ddl, caller, levels, mend=(NotFound, make_parents))
+        await run_once(self._context, caller, work, [catalog, request])
         return dict(request.properties)
 
     async def load(self, catalog: str, namespace: tuple[str, ...]) -> dict[str, str]:
         """The properties of a namespace."""
-        snapshot = await self._desk.reader.head()
+        snapshot = await self._context.reader.head()
         return _properties(await _schema(snapshot, catalog, check_namespace(namespace)))
 
     async def drop(self, catalog: str, namespace: tuple[str, ...], caller: Caller) -> None:
-        """Drop a namespace that holds nothing."""
+        """Drop an empty namespace."""
         levels = check_namespace(namespace)
         ddl = DropSchema(target=SchemaName(catalog, levels))
 
         async def release_dead() -> None:
             await self.release_dead(catalog, levels)
 
-        work = _SchemaWork(self._desk, ddl, caller, levels, mend=(NotEmpty, release_dead))
-        await run(self._desk, caller, work, [catalog, levels])
+        work = _SchemaWork(self._context, ddl, caller, levels, mend=(NotEmpty, release_dead))
+        await run_once(self._context, caller, work, [catalog, levels])
 
     async def update(
         self,
@@ -111,138 +128,137 @@ class Namespaces:
         levels = check_namespace(namespace)
         both = set(request.removals) & set(request.updates)
         if both:
-            raise Refused(
+            raise IcebergError(
                 422,
                 "UnprocessableEntityException",
                 f"Invalid namespace update, cannot also set and remove properties: {sorted(both)}",
             )
         check_reserved([*request.updates, *request.removals])
         ddl = _amendment(SchemaName(catalog, levels), request)
-        work = _PropertiesWork(self._desk, ddl, caller, levels, request)
-        answer = await run(self._desk, caller, work, [catalog, levels, request])
+        work = _PropertiesWork(self._context, ddl, caller, levels, request)
+        answer = await run_once(self._context, caller, work, [catalog, levels, request])
         return PropertiesUpdated(**(answer.properties or {}))
 
     async def _make_parents(self, catalog: str, levels: tuple[str, ...], caller: Caller) -> None:
-        snapshot = await self._desk.reader.head()
+        snapshot = await self._context.reader.head()
         for depth in range(1, len(levels)):
             try:
                 await _schema(snapshot, catalog, levels[:depth])
-            except Refused:
+            except IcebergError:
                 ddl = CreateSchema(
                     catalog=catalog, parent=levels[: depth - 1], name=levels[depth - 1]
                 )
                 try:
-                    await change(self._desk.committer, ddl, caller.actor)
+                    await change(self._context.committer, ddl, caller.actor)
                 except AlreadyExists:
                     continue
 
     async def release_dead(self, catalog: str, levels: tuple[str, ...]) -> None:
-        """Release names that only seem to be there, so that they keep no namespace alive (P31)."""
-        desk = self._desk
-        doubtful = await desk.doubts.open()
-        if not doubtful:
+        """Release dead names, so that they do not keep a namespace alive (P31)."""
+        context = self._context
+        unresolved = await context.unresolved_names.open()
+        if not unresolved:
             return
-        row = await _schema(await desk.reader.head(), catalog, levels)
-        for table_id in sorted(doubtful):
+        row = await _schema(await context.reader.head(), catalog, levels)
+        for table_id in sorted(unresolved):
             try:
-                found = await (await desk.reader.head()).find(table_id)
+                table = await (await context.reader.head()).find(table_id)
             except NotFound:
                 continue
-            if getattr(found.row, "schema_id", None) != row.schema_id:
+            if getattr(table.row, "schema_id", None) != row.schema_id:
                 continue
-            standing = await desk.standings.decided(await desk.standings.of(table_id))
-            if not standing.is_live:
-                await release(desk, table_id, standing)
+            table_head = await context.heads.settle(await context.heads.of(table_id))
+            if not table_head.is_live:
+                await release_name(context, table_id, table_head)
 
 
-class _SchemaWork:
+class _SchemaWork(FixedIdsWork):
     """A change of one namespace as work that takes effect once.
 
-    `mend` says which refusal can be mended, and how: then it is tried once more.
+    `mend` is an error and the repair after which the change is tried once more.
     """
 
     def __init__(
         self,
-        desk: Desk,
+        context: IcebergContext,
         ddl: CreateSchema | UpdateSchema | DropSchema,
         caller: Caller,
         levels: tuple[str, ...],
         *,
         mend: Mend | None = None,
     ) -> None:
-        self._desk = desk
+        self._context = context
         self._ddl = ddl
         self._caller = caller
         self._levels = levels
         self._mend = mend
 
     async def terms(self) -> ClaimTerms:
-        ids = {"object": str(new_object_id(self._desk.runtime))}
-        return ClaimTerms(ids=ids, base=await base_number(self._desk))
-
-    def renew(self, claim: Claim) -> dict[str, str]:
-        return claim.ids
+        ids = {"object": str(new_object_id(self._context.runtime))}
+        return ClaimTerms(ids=ids, base=await manifest_number(self._context))
 
     async def find(self, claim: Claim) -> Answer | None:
-        done = await named_under(self._desk, claim)
-        return None if done is None else succeeded(self.told(claim))
+        done = await find_catalog_change(self._context, claim)
+        return None if done is None else success_answer(self.result(claim))
 
     async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
         try:
             await self._change(claim, hold)
-        except Verdict as verdict:
-            return refused(_words(self._levels, verdict.problem))
-        return succeeded(self.told(claim))
+        except CatalogRefusal as verdict:
+            return error_answer(_words(self._levels, verdict.problem))
+        return success_answer(self.result(claim))
 
-    def told(self, claim: Claim) -> Told:
+    def result(self, claim: Claim) -> OperationResult:
         """What the success is remembered by."""
         del claim
-        return Told()
+        return OperationResult()
 
     async def _change(self, claim: Claim, hold: ClaimHold) -> None:
         try:
-            await name_under(self._desk, claim, hold, self._ddl, self._caller.actor)
-        except Verdict as verdict:
+            await change_catalog(self._context, claim, hold, self._ddl, self._caller.actor)
+        except CatalogRefusal as verdict:
             if self._mend is None or not isinstance(verdict.problem, self._mend[0]):
                 raise
             await self._mend[1]()
-            await name_under(self._desk, claim, hold, self._ddl, self._caller.actor)
+            await change_catalog(self._context, claim, hold, self._ddl, self._caller.actor)
 
 
 class _PropertiesWork(_SchemaWork):
-    """A change of properties. What was there before it is fixed by the claim, since it is gone after it."""
+    """A change of properties. The claim fixes which were removed, since they are gone afterwards."""
 
     def __init__(
         self,
-        desk: Desk,
+        context: IcebergContext,
         ddl: UpdateSchema,
         caller: Caller,
         levels: tuple[str, ...],
         request: UpdatePropertiesRequest,
     ) -> None:
-        super().__init__(desk, ddl, caller, levels)
+        super().__init__(context, ddl, caller, levels)
         self._request = request
         self._target = ddl.target
 
     async def terms(self) -> ClaimTerms:
         terms = await super().terms()
         try:
-            found = await (await self._desk.reader.head()).schema(self._target)
-            there = set(_properties(found.row))
+            schema = await (await self._context.reader.head()).schema(self._target)
+            existing = set(_properties(schema.row))
         except NotFound:
-            there = set()
-        gone = [key for key in dict.fromkeys(self._request.removals) if key in there]
+            existing = set()
+        gone = [key for key in dict.fromkeys(self._request.removals) if key in existing]
         return ClaimTerms(ids=terms.ids | {"removed": json.encode(gone).decode()}, base=terms.base)
 
-    def told(self, claim: Claim) -> Told:
+    def result(self, claim: Claim) -> OperationResult:
         removed = tuple(json.decode(claim.ids["removed"].encode(), list))
         missing = (key for key in dict.fromkeys(self._request.removals) if key not in removed)
         updated = tuple(self._request.updates)
-        return Told(properties={"updated": updated, "removed": removed, "missing": tuple(missing)})
+        return OperationResult(
+            properties={"updated": updated, "removed": removed, "missing": tuple(missing)}
+        )
 
 
 def check_reserved(keys: list[str]) -> None:
-    """`Invalid` if one of these properties is for Arco alone, however it is spelled."""
+    """`Invalid` if one of these properties is reserved for Arco, in any spelling."""
     for key in keys:
         if key.strip().casefold().startswith(RESERVED):
             raise Invalid(
@@ -269,13 +285,13 @@ async def _schema(snapshot: Snapshot, catalog: str, levels: tuple[str, ...]) -> 
         raise no_such_namespace(levels) from missing
 
 
-def _words(levels: tuple[str, ...], problem: ArcoError) -> Refused:
+def _words(levels: tuple[str, ...], problem: ArcoError) -> IcebergError:
     if isinstance(problem, AlreadyExists):
-        return exists(f"Namespace already exists: {dotted(levels)}")
+        return already_exists(f"Namespace already exists: {dotted(levels)}")
     if isinstance(problem, NotFound):
         return no_such_namespace(levels)
     if isinstance(problem, NotEmpty):
-        return Refused(
+        return IcebergError(
             409, "NamespaceNotEmptyException", f"Namespace {dotted(levels)} is not empty."
         )
-    return in_own_words(problem)
+    return to_iceberg_error(problem)

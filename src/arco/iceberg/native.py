@@ -1,8 +1,8 @@
-"""The catalog's own API on Iceberg tables and views: what it asks, and which of the room's works does it.
+"""Requests of the catalog's own API on Iceberg tables and views, and the work that carries each out.
 
-Name, type, nullability, default and comment of columns are Iceberg's, and so is whether a table is there;
-owner, tags, comment, properties and what is personal are the catalog's own. A request about both is carried
-out in this order: first Iceberg's part, which decides, then the catalog's.
+Name, type, nullability, default and comment of a column belong to Iceberg, as does the existence of a
+table; owner, tags, comment, properties and PII classifications belong to the catalog. A request about
+both first changes Iceberg, which decides, and then the catalog.
 """
 
 from typing import Any
@@ -30,37 +30,38 @@ from arco.catalog.model import ObjectKind
 from arco.catalog.name import check_comment, check_name, check_owner, check_properties, check_tags
 from arco.catalog.pending_request import ChangeResult
 from arco.core.errors import Invalid, NotFound
+from arco.iceberg.catalog_change import DescribeWork, RenameWork
+from arco.iceberg.context import Caller, IcebergContext
 from arco.iceberg.create import CreateWork
-from arco.iceberg.describe import DescribeWork
-from arco.iceberg.desk import Caller, Desk
-from arco.iceberg.drop import DropWork
+from arco.iceberg.drop import DropWork, UndropWork
+from arco.iceberg.engine.columns import ColumnRequest
 from arco.iceberg.engine.metadata import Metadata
-from arco.iceberg.engine.schema_change import ColumnRequest
-from arco.iceberg.errand import (
-    Errand,
-    KeyedErrand,
-    MatchedWork,
-    core_error,
-    finished,
-    unreadable,
+from arco.iceberg.errors import (
+    IcebergError,
+    UnreadableMetadata,
+    to_core_error,
+    unreadable_to_core_error,
 )
-from arco.iceberg.keyed import Told, run
-from arco.iceberg.names import Name, release, resolve
+from arco.iceberg.format_routing import FormatRouter, NativeRequest, destination
+from arco.iceberg.idempotency import OperationResult, run_once
+from arco.iceberg.name_resolution import FullName, release_name, resolve_name
 from arco.iceberg.namespaces import Namespaces
-from arco.iceberg.native_birth import check_columns, table_birth, view_birth
 from arco.iceberg.native_commit import (
-    ColumnCommit,
-    ViewCommit,
-    found_table,
-    marks_in,
-    marks_of,
+    ColumnCommitWork,
+    ViewCommitWork,
+    classifications_of,
+    column_classifications,
+    read_shown,
     show_columns,
-    shown,
+    table_row_of,
 )
-from arco.iceberg.refusal import Refused, Unreadable
-from arco.iceberg.rename import RenameWork
-from arco.iceberg.ruling import NativeRequest, Ruling, destination
-from arco.iceberg.undrop import UndropWork
+from arco.iceberg.native_create import check_columns, table_creation, view_creation
+from arco.iceberg.native_request import (
+    IfMatchWork,
+    KeyedNativeWork,
+    NativeOperation,
+    finish_operation,
+)
 from arco.iceberg.view_request import CreateView, DropView, UpdateView
 from arco.ledger.idempotency import IdempotentWork
 
@@ -68,162 +69,186 @@ _DESCRIBED = ("comment", "properties", "tags", "owner")
 
 
 class DefinedView(ChangeResult, frozen=True, kw_only=True):
-    """What a request about a view has come to, and the view's metadata by then."""
+    """The result of a request about a view, with the view's metadata."""
 
     metadata: Metadata
 
 
 class NativeTables:
-    """Iceberg tables and views, ruled by requests of the catalog's own API."""
+    """Carries out requests of the catalog's own API on Iceberg tables and views."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._ruling = Ruling(desk)
+    def __init__(self, context: IcebergContext) -> None:
+        self._context = context
+        self._router = FormatRouter(context)
 
     async def carry_out(self, request: NativeRequest, caller: Caller) -> ChangeResult | None:
-        """Carry a request out that has no key; None if it is the catalog's own to carry out."""
-        kind = await self._ruling.kind_of(request)
+        """Carry out a request without a key; None if the catalog itself carries it out."""
+        kind = await self._router.kind_of(request)
         if kind is None:
             return None
-        errand = self._errand(request, kind, caller)
+        operation = self._operation(request, kind, caller)
         try:
-            told = await run(self._desk, caller, errand.work, None)
-        except Refused as verdict:
-            if verdict.status == 404 and await self._ruling.kind_of(request) is None:
-                return None  # what we remembered of the name was old
-            raise core_error(verdict) from verdict
-        return await finished(errand, told)
+            result = await run_once(self._context, caller, operation.work, None)
+        except IcebergError as verdict:
+            if verdict.status == 404 and await self._router.kind_of(request) is None:
+                return None  # the remembered row of the name was stale
+            raise to_core_error(verdict) from verdict
+        return await finish_operation(operation, result)
 
     def work(
         self, request: NativeRequest, caller: Caller, plain: IdempotentWork, renderer: Renderer
     ) -> IdempotentWork:
         """A request as work under its key; `plain` is how the catalog itself would carry it out."""
-        return KeyedErrand(
+        return KeyedNativeWork(
             plain,
-            lambda: self._ruling.kind_of(request),
-            lambda kind: self._errand(request, kind, caller),
+            lambda: self._router.kind_of(request),
+            lambda kind: self._operation(request, kind, caller),
             renderer,
         )
 
     async def view(self, name: TableName) -> Metadata:
         """The metadata of a view, or `NotFound`."""
         try:
-            found = await resolve(self._desk, _name(name), ObjectKind.VIEW)
-        except Refused as missing:
+            resolved = await resolve_name(self._context, _name(name), ObjectKind.VIEW)
+        except IcebergError as missing:
             raise NotFound(f"there is no view {name.table!r} in this schema") from missing
         try:
-            return (await self._desk.load(found.location)).metadata
-        except Unreadable as problem:
-            raise unreadable(problem) from problem
+            return (await self._context.load(resolved.location)).metadata
+        except UnreadableMetadata as problem:
+            raise unreadable_to_core_error(problem) from problem
 
     async def is_dead(self, table_id: str) -> bool:
-        """Whether a table that is in doubt is not there, whatever the catalog says (P31)."""
-        desk = self._desk
-        standing = await desk.standings.of(table_id)
-        if standing.is_live:
+        """Whether a table with an unresolved name does not exist, whatever the catalog says (P31)."""
+        context = self._context
+        table_head = await context.heads.of(table_id)
+        if table_head.is_live:
             return False
-        if standing.undecided is None:
-            desk.aftermath.beside(table_id, release(desk, table_id, standing))
+        if table_head.undecided is None:
+            context.after_commit.run_in_background(
+                table_id, release_name(context, table_id, table_head)
+            )
         return True
 
     async def release_dead(self, schema: SchemaName) -> None:
-        """Release names that only seem to be there, so that they keep no schema alive (P31)."""
+        """Release dead names, so that they do not keep a schema alive (P31)."""
         try:
-            await Namespaces(self._desk).release_dead(schema.catalog, schema.path)
-        except (Refused, NotFound):
-            return  # there is no such schema: the catalog will say so
+            await Namespaces(self._context).release_dead(schema.catalog, schema.path)
+        except (IcebergError, NotFound):
+            return  # the schema does not exist: the catalog answers that
 
-    def _errand(self, request: NativeRequest, kind: ObjectKind, caller: Caller) -> Errand:
-        """How the room carries a request out on a table or a view."""
-        errand = self._unmatched(request, kind, caller)
-        return Errand(MatchedWork(self._desk, errand.work, request.expected), errand.finish)
+    def _operation(
+        self, request: NativeRequest, kind: ObjectKind, caller: Caller
+    ) -> NativeOperation:
+        """The operation that carries a request out on a table or a view."""
+        operation = self._plain_operation(request, kind, caller)
+        return NativeOperation(
+            IfMatchWork(self._context, operation.work, request.expected), operation.finish
+        )
 
-    def _unmatched(self, request: NativeRequest, kind: ObjectKind, caller: Caller) -> Errand:
-        desk = self._desk
+    def _plain_operation(
+        self, request: NativeRequest, kind: ObjectKind, caller: Caller
+    ) -> NativeOperation:
+        context = self._context
         if isinstance(request, CreateTable):
-            return Errand(CreateWork(desk, table_birth(desk, request, caller)), self._shown)
+            return NativeOperation(
+                CreateWork(context, table_creation(context, request, caller)), self._shown
+            )
         if isinstance(request, CreateView):
-            return Errand(CreateWork(desk, view_birth(desk, request, caller)), self._defined)
+            return NativeOperation(
+                CreateWork(context, view_creation(context, request, caller)), self._view_result
+            )
         if isinstance(request, Undrop):
-            return Errand(UndropWork(desk, request.id, request.name, caller), self._shown)
+            return NativeOperation(
+                UndropWork(context, request.id, request.name, caller), self._shown
+            )
         if isinstance(request, UpdateTable):
             return self._update(request, kind, caller)
         if isinstance(request, DropTable):
-            return Errand(DropWork(desk, _name(request.target), kind, caller), self._shown)
+            return NativeOperation(
+                DropWork(context, _name(request.target), kind, caller), self._shown
+            )
         if isinstance(request, AddColumns | UpdateColumn | DropColumn):
             return self._columns(request, kind, caller)
-        raise Invalid("this is no request about a table or a view")
+        raise Invalid("the request is not about a table or a view")
 
-    def _update(self, request: UpdateTable, kind: ObjectKind, caller: Caller) -> Errand:
-        desk, source, target = self._desk, request.target, destination(request)
+    def _update(self, request: UpdateTable, kind: ObjectKind, caller: Caller) -> NativeOperation:
+        context, source, target = self._context, request.target, destination(request)
         _check_amendment(request)
         if isinstance(request, UpdateView):
             return self._update_view(request, caller)
         check_name(target.table, "table")
-        work = RenameWork(desk, _name(source), _name(target), kind, caller)
+        work = RenameWork(context, _name(source), _name(target), kind, caller)
 
-        async def finish(told: Told) -> ChangeResult:
-            return await self._describe(request, target, told, caller)
+        async def finish(result: OperationResult) -> ChangeResult:
+            return await self._describe(request, target, result, caller)
 
-        return Errand(work, finish)
+        return NativeOperation(work, finish)
 
-    def _update_view(self, request: UpdateView, caller: Caller) -> Errand:
-        desk, target, wish = self._desk, destination(request), request.redefinition
-        columns = () if wish.columns is UNSET else wish.columns
+    def _update_view(self, request: UpdateView, caller: Caller) -> NativeOperation:
+        context, target, redefinition = self._context, destination(request), request.redefinition
+        columns = () if redefinition.columns is UNSET else redefinition.columns
         work: IdempotentWork
-        if not wish.is_empty:
+        if not redefinition.is_empty:
             if target != request.target:
                 raise Invalid("rename a view and change its query in two requests")
             check_columns(columns)
-            work = ViewCommit(desk, _name(target), wish, caller)
+            work = ViewCommitWork(context, _name(target), redefinition, caller)
         elif target != request.target:
-            work = RenameWork(desk, _name(request.target), _name(target), ObjectKind.VIEW, caller)
+            work = RenameWork(
+                context, _name(request.target), _name(target), ObjectKind.VIEW, caller
+            )
         else:
-            work = DescribeWork(desk, UpdateTable(target=target, **_said(request)), caller)
+            work = DescribeWork(
+                context, UpdateTable(target=target, **_description(request)), caller
+            )
 
-        async def finish(told: Told) -> ChangeResult:
-            if not wish.is_empty:
-                await show_columns(desk, _id(told), target, marks_in(columns), caller.actor)
+        async def finish(result: OperationResult) -> ChangeResult:
+            if not redefinition.is_empty:
+                await show_columns(
+                    context, _id(result), target, column_classifications(columns), caller.actor
+                )
             if not isinstance(work, DescribeWork):
-                await self._describe(request, target, told, caller)
-            return await self._defined(told)
+                await self._describe(request, target, result, caller)
+            return await self._view_result(result)
 
-        return Errand(work, finish)
+        return NativeOperation(work, finish)
 
     async def _describe(
-        self, request: UpdateTable, target: TableName, told: Told, caller: Caller
+        self, request: UpdateTable, target: TableName, result: OperationResult, caller: Caller
     ) -> ChangeResult:
-        """The catalog's part of a request whose first part is done, unless that is done, too."""
-        done = await self._shown(told)
-        described = UpdateTable(target=target, **_said(request))
-        row = found_table(done).row
-        wished = amended_fields(described, row)
-        if all(getattr(row, name) == value for name, value in wished.items()):
+        """Change the catalog's part of a request, unless an earlier try did."""
+        done = await self._shown(result)
+        described = UpdateTable(target=target, **_description(request))
+        row = table_row_of(done).row
+        requested = amended_fields(described, row)
+        if all(getattr(row, name) == value for name, value in requested.items()):
             return done
-        return await change(self._desk.committer, described, caller.actor)
+        return await change(self._context.committer, described, caller.actor)
 
-    def _columns(self, request: ColumnRequest, kind: ObjectKind, caller: Caller) -> Errand:
-        desk, target = self._desk, request.target
+    def _columns(self, request: ColumnRequest, kind: ObjectKind, caller: Caller) -> NativeOperation:
+        context, target = self._context, request.target
         if kind is not ObjectKind.TABLE:
             raise Invalid("the columns of a view are those of its query: redefine the view")
         check_columns(_specs(request))
-        work = ColumnCommit(desk, _name(target), request, caller)
+        work = ColumnCommitWork(context, _name(target), request, caller)
 
-        async def finish(told: Told) -> ChangeResult:
-            return await show_columns(desk, _id(told), target, marks_of(request), caller.actor)
+        async def finish(result: OperationResult) -> ChangeResult:
+            return await show_columns(
+                context, _id(result), target, classifications_of(request), caller.actor
+            )
 
-        return Errand(work, finish)
+        return NativeOperation(work, finish)
 
-    async def _shown(self, told: Told) -> ChangeResult:
-        return await shown(self._desk, _id(told))
+    async def _shown(self, result: OperationResult) -> ChangeResult:
+        return await read_shown(self._context, _id(result))
 
-    async def _defined(self, told: Told) -> ChangeResult:
-        """A view with what it shows, as far as it is still there."""
-        desk, done = self._desk, await self._shown(told)
-        standing = await desk.standings.of(_id(told))
-        if standing.location is None:
+    async def _view_result(self, result: OperationResult) -> ChangeResult:
+        """A view with its metadata, if it still exists."""
+        context, done = self._context, await self._shown(result)
+        table_head = await context.heads.of(_id(result))
+        if table_head.location is None:
             return done
-        metadata = (await desk.load(standing.location)).metadata
+        metadata = (await context.load(table_head.location)).metadata
         return DefinedView(
             number=done.number,
             commit_ulid=done.commit_ulid,
@@ -235,9 +260,9 @@ class NativeTables:
 
 
 def plain_request(request: NativeRequest) -> Ddl:
-    """The request as the catalog itself is asked, where it concerns nothing of Iceberg's."""
+    """The catalog's form of a request that changes nothing of Iceberg's."""
     if isinstance(request, CreateView):
-        raise Invalid("a view is not the catalog's own to make")
+        raise Invalid("a view is created in Iceberg, not by the catalog alone")
     if isinstance(request, UpdateView):
         fields = {name: getattr(request, name) for name in UpdateTable.__struct_fields__}
         return UpdateTable(**fields)
@@ -247,7 +272,7 @@ def plain_request(request: NativeRequest) -> Ddl:
 
 
 def _check_amendment(request: Amendment) -> None:
-    """`Invalid` if the catalog would refuse its part: by then the first part would be done."""
+    """`Invalid` if the catalog would refuse its part, checked before Iceberg's part is done."""
     if isinstance(request.comment, str):
         check_comment(request.comment)
     if isinstance(request.properties, dict):
@@ -259,26 +284,26 @@ def _check_amendment(request: Amendment) -> None:
 
 
 def _specs(request: ColumnRequest) -> tuple[ColumnSpec, ...]:
-    """The columns that a request is about, as far as it says how they shall be."""
+    """The columns of a request as specs; unset members have valid placeholders."""
     if isinstance(request, AddColumns):
         return request.columns
     if isinstance(request, DropColumn):
         return ()
     anything = ColumnSpec(name="c", data_type="int")
-    wished = {name: getattr(request, name) for name in ColumnSpec.__struct_fields__}
-    asked = {name: value for name, value in wished.items() if value is not UNSET}
+    members = {name: getattr(request, name) for name in ColumnSpec.__struct_fields__}
+    asked = {name: value for name, value in members.items() if value is not UNSET}
     return (msgspec.structs.replace(anything, **asked),)
 
 
-def _said(request: UpdateTable) -> dict[str, Any]:
+def _description(request: UpdateTable) -> dict[str, Any]:
     return {name: getattr(request, name) for name in _DESCRIBED}
 
 
-def _name(name: TableName) -> Name:
-    return Name(name.catalog, name.schema, name.table)
+def _name(name: TableName) -> FullName:
+    return FullName(name.catalog, name.schema, name.table)
 
 
-def _id(told: Told) -> str:
-    if told.table_id is None:
-        raise Invalid("an errand has ended without its table")
-    return told.table_id
+def _id(result: OperationResult) -> str:
+    if result.table_id is None:
+        raise Invalid("the operation has no table id in its result")
+    return result.table_id

@@ -1,8 +1,8 @@
 """Commits that the catalog's own API asks for: the columns of a table, the query of a view.
 
-What is asked is a wish about names; the updates are made of it anew for each base that is met, so a lost
-race is made up for like that of any other commit. Columns are shown in the catalog before the answer, so
-that who has changed them finds them changed.
+A request is about names; the updates are built again for each base, so a lost race is retried like that
+of any commit. The catalog shows the new columns before the answer is sent, so that the caller reads its
+own change.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,73 +17,82 @@ from arco.catalog.model import ColumnRow, CommittedRow, Sensitivity, TableRow
 from arco.catalog.pending_request import ChangeResult
 from arco.core.errors import Corrupt, Invalid, Unknown
 from arco.core.json import Json
-from arco.iceberg.attempt import Attempt, current_schema
-from arco.iceberg.commit import CommitWork
-from arco.iceberg.desk import Caller, Desk
+from arco.iceberg.commit import TABLE_ENGINE, VIEW_ENGINE, CommitWork
+from arco.iceberg.context import Caller, IcebergContext
 from arco.iceberg.engine import shape
-from arco.iceberg.engine.columns import columns_of, field_of
-from arco.iceberg.engine.from_spark import numbered
-from arco.iceberg.engine.metadata import Metadata
+from arco.iceberg.engine.columns import ColumnRequest, change_schema, columns_of, field_of
+from arco.iceberg.engine.metadata import Metadata, current_schema
 from arco.iceberg.engine.schema import index_schema
-from arco.iceberg.engine.schema_change import ColumnRequest, changed_schema
 from arco.iceberg.engine.shape import Object
-from arco.iceberg.engine.to_spark import spark_type
-from arco.iceberg.kinds import TABLES, VIEWS
-from arco.iceberg.loaded import Loaded
-from arco.iceberg.names import Name
-from arco.iceberg.native_birth import SUMMARY, marked, representations
-from arco.iceberg.standing import Standing
+from arco.iceberg.engine.spark_types import spark_type, with_ids
+from arco.iceberg.loaded_metadata import LoadedMetadata
+from arco.iceberg.name_resolution import FullName
+from arco.iceberg.native_create import SUMMARY, representations, with_classifications
+from arco.iceberg.pointer_head import PointerHead
+from arco.iceberg.prepared_commit import PreparedCommit
 from arco.iceberg.view_request import Redefinition
 from arco.iceberg.wire import CommitTableRequest, CommitViewRequest
 from arco.ledger.claim import Claim
 from arco.storage.chain import Head
 
 _LAST_ADDED = -1
-_OURS = ("pii_type", "sensitivity")  # what is the catalog's own of a column
+_OURS = ("pii_type", "sensitivity")  # members of a column that Iceberg does not have
+
+Classifications = Mapping[str, Mapping[str, str | Sensitivity | None]]
 
 
 class _ShownCommit(CommitWork):
-    """A commit whose columns are shown by who waits for them, and not beside the answer."""
+    """A commit whose columns the caller updates in the catalog before the answer."""
 
-    def _follow(self, table_id: str, head: Head, made: Attempt, base: Loaded) -> None:
+    def _schedule_steps(
+        self, table_id: str, head: Head, prepared: PreparedCommit, base: LoadedMetadata
+    ) -> None:
         if head.entry is not None:
-            spent = made.spent(base.metadata)
-            self._desk.aftermath.follow(table_id, head.entry, spent=spent)
+            obsolete = prepared.obsolete_files(base.metadata)
+            self._context.after_commit.schedule(table_id, head.entry, obsolete=obsolete)
 
 
-class ColumnCommit(_ShownCommit):
+class ColumnCommitWork(_ShownCommit):
     """A change of a table's columns."""
 
-    def __init__(self, desk: Desk, name: Name, wish: ColumnRequest, caller: Caller) -> None:
-        super().__init__(desk, name, CommitTableRequest(), caller, TABLES)
-        self._wish = wish
+    def __init__(
+        self, context: IcebergContext, name: FullName, change: ColumnRequest, caller: Caller
+    ) -> None:
+        super().__init__(context, name, CommitTableRequest(), caller, TABLE_ENGINE)
+        self._requested = change
 
-    def _decide(self, base: Loaded, standing: Standing, claim: Claim) -> Attempt | None:
+    def _prepare(
+        self, base: LoadedMetadata, table_head: PointerHead, claim: Claim
+    ) -> PreparedCommit | None:
         metadata = base.metadata
         schema = current_schema(metadata)
-        last = shape.integer(metadata, "last-column-id", "the table")
-        after, _ = changed_schema(schema, last, self._wish)
+        last_column_id = shape.integer(metadata, "last-column-id", "the table")
+        after, _ = change_schema(schema, last_column_id, self._requested)
         if after is schema:
             return None
-        known = metadata["current-schema-id"]
+        schema_id = metadata["current-schema-id"]
         self._request = CommitTableRequest(
-            requirements=({"type": "assert-current-schema-id", "current-schema-id": known},),
+            requirements=({"type": "assert-current-schema-id", "current-schema-id": schema_id},),
             updates=(
                 {"action": "add-schema", "schema": after},
                 {"action": "set-current-schema", "schema-id": _LAST_ADDED},
             ),
         )
-        return super()._decide(base, standing, claim)
+        return super()._prepare(base, table_head, claim)
 
 
-class ViewCommit(_ShownCommit):
-    """Another version of a view."""
+class ViewCommitWork(_ShownCommit):
+    """A new version of a view."""
 
-    def __init__(self, desk: Desk, name: Name, wish: Redefinition, caller: Caller) -> None:
-        super().__init__(desk, name, CommitViewRequest(), caller, VIEWS)
-        self._wish = wish
+    def __init__(
+        self, context: IcebergContext, name: FullName, change: Redefinition, caller: Caller
+    ) -> None:
+        super().__init__(context, name, CommitViewRequest(), caller, VIEW_ENGINE)
+        self._requested = change
 
-    def _decide(self, base: Loaded, standing: Standing, claim: Claim) -> Attempt | None:
+    def _prepare(
+        self, base: LoadedMetadata, table_head: PointerHead, claim: Claim
+    ) -> PreparedCommit | None:
         metadata = base.metadata
         old, schema = current_version(metadata), current_schema(metadata)
         after = self._schema(metadata, schema)
@@ -93,7 +102,7 @@ class ViewCommit(_ShownCommit):
         fresh: Object = {
             "schema-id": _LAST_ADDED,
             "summary": SUMMARY,
-            "timestamp-ms": self._desk.runtime.clock.now_ms(),
+            "timestamp-ms": self._context.runtime.clock.now_ms(),
         }
         self._request = CommitViewRequest(
             requirements=({"type": "assert-view-uuid", "uuid": metadata["view-uuid"]},),
@@ -103,51 +112,51 @@ class ViewCommit(_ShownCommit):
                 {"action": "set-current-view-version", "view-version-id": _LAST_ADDED},
             ),
         )
-        return super()._decide(base, standing, claim)
+        return super()._prepare(base, table_head, claim)
 
     def _version(self, old: Object) -> Object:
-        wish, new = self._wish, dict(old)
-        if wish.queries is not UNSET:
-            new["representations"] = representations(wish.queries)
-        if wish.default_namespace is not UNSET:
-            new["default-namespace"] = [*wish.default_namespace]
-        if wish.default_catalog is not UNSET:
+        change, new = self._requested, dict(old)
+        if change.queries is not UNSET:
+            new["representations"] = representations(change.queries)
+        if change.default_namespace is not UNSET:
+            new["default-namespace"] = [*change.default_namespace]
+        if change.default_catalog is not UNSET:
             new.pop("default-catalog", None)
-            if wish.default_catalog is not None:
-                new["default-catalog"] = wish.default_catalog
+            if change.default_catalog is not None:
+                new["default-catalog"] = change.default_catalog
         return new
 
     def _schema(self, metadata: Metadata, schema: Object) -> Object:
-        """The schema with the columns that are wished for; one that stays keeps its id."""
-        columns = self._wish.columns
+        """The schema with the requested columns; a column that stays keeps its id."""
+        columns = self._requested.columns
         if columns is UNSET:
             return schema
-        known = {field["name"]: field for field in shape.objects(schema, "fields", "the view")}
+        old_fields = {field["name"]: field for field in shape.objects(schema, "fields", "the view")}
         schemas = shape.objects(metadata, "schemas", "the view")
-        last = max(index_schema(each).highest for each in schemas)
+        last_id = max(index_schema(each).highest for each in schemas)
 
         def next_id() -> int:
-            nonlocal last
-            last += 1
-            return last
+            nonlocal last_id
+            last_id += 1
+            return last_id
 
         fields: list[Json] = []
         for column in columns:
-            field, old = field_of(column), known.get(column.name)
+            field, old = field_of(column), old_fields.get(column.name)
             if old is not None and spark_type(old["type"], column.name) == normalise(
                 column.data_type
             ):
                 fields.append({"id": old["id"], **field, "type": old["type"]})
             else:
-                kind = numbered(field["type"], next_id)
+                kind = with_ids(field["type"], next_id)
                 fields.append({"id": next_id(), **field, "type": kind})
         after: Object = {**schema, "fields": fields}
-        columns_of(after)  # refuses doubles
+        columns_of(after)  # refuses duplicates
         return after
 
 
 def current_version(metadata: Metadata) -> Object:
-    """The version of a view that counts."""
+    """The current version of a view."""
     current = metadata.get("current-version-id")
     for version in shape.objects(metadata, "versions", "the view"):
         if version.get("version-id") == current:
@@ -155,21 +164,20 @@ def current_version(metadata: Metadata) -> Object:
     raise Invalid(f"the current version of the view is {current}, which is not there")
 
 
-Marks = Mapping[str, Mapping[str, str | Sensitivity | None]]
-
-
-def marks_of(wish: ColumnRequest) -> Marks:
-    """What is asked of columns, by name, that is the catalog's own and not Iceberg's."""
-    if isinstance(wish, AddColumns):
-        return marks_in(wish.columns)
-    if not isinstance(wish, UpdateColumn):
+def classifications_of(change: ColumnRequest) -> Classifications:
+    """The classifications in a column request, by column name."""
+    if isinstance(change, AddColumns):
+        return column_classifications(change.columns)
+    if not isinstance(change, UpdateColumn):
         return {}
-    name = wish.column if wish.name is UNSET else wish.name
-    return {name: {each: getattr(wish, each) for each in _OURS if getattr(wish, each) is not UNSET}}
+    name = change.column if change.name is UNSET else change.name
+    return {
+        name: {each: getattr(change, each) for each in _OURS if getattr(change, each) is not UNSET}
+    }
 
 
-def marks_in(columns: Sequence[ColumnSpec]) -> Marks:
-    """What is said of columns when they are made; what is not said stays as it is."""
+def column_classifications(columns: Sequence[ColumnSpec]) -> Classifications:
+    """The classifications of new columns, by name, without those that are not given."""
     return {
         each.name: {name: getattr(each, name) for name in _OURS if getattr(each, name) is not None}
         for each in columns
@@ -177,59 +185,69 @@ def marks_in(columns: Sequence[ColumnSpec]) -> Marks:
 
 
 async def show_columns(
-    desk: Desk, table_id: str, target: TableName, marks: Marks, actor: str
+    context: IcebergContext,
+    table_id: str,
+    target: TableName,
+    classifications: Classifications,
+    actor: str,
 ) -> ChangeResult:
-    """Have the catalog show the columns as they are by now, with what it is to say of them itself.
+    """Update the columns in the catalog to the current schema, with the given classifications.
 
-    Such marks come with the columns, where those are new to the catalog, and else right after them. What is
-    shown already is left as it is, so that a repeated request is answered the same.
+    New columns get theirs in the same change, existing ones in a change right after. Columns that are
+    up to date are left alone, so that a repeated request gets the same answer.
     """
-    done, standing = await shown(desk, table_id), await desk.standings.of(table_id)
-    standing = await desk.standings.decided(standing)
-    if standing.location is None:
+    done, table_head = await read_shown(context, table_id), await context.heads.of(table_id)
+    table_head = await context.heads.settle(table_head)
+    if table_head.location is None:
         return done  # dropped since
-    projected = found_table(done).row.projected
-    if projected is None or projected < standing.number:
-        schema = current_schema((await desk.load(standing.location)).metadata)
-        columns = marked(columns_of(schema), [_spec(name, told) for name, told in marks.items()])
-        request = ProjectColumns(table_id=table_id, pointer=standing.number, columns=columns)
-        done = await change(desk.committer, request, actor)
+    projected = table_row_of(done).row.projected
+    if projected is None or projected < table_head.number:
+        schema = current_schema((await context.load(table_head.location)).metadata)
+        columns = with_classifications(
+            columns_of(schema), [_spec(name, result) for name, result in classifications.items()]
+        )
+        request = ProjectColumns(table_id=table_id, pointer=table_head.number, columns=columns)
+        done = await change(context.committer, request, actor)
     rows = {row.name: row for row in done.columns}
-    if not marks.keys() <= rows.keys():
-        raise Unknown("the columns were changed, and have changed again since")
-    late = [name for name, told in marks.items() if _differ(rows[name], told)]
+    if not classifications.keys() <= rows.keys():
+        raise Unknown(
+            "the columns were changed, and another change has followed; read the table again"
+        )
+    late = [name for name, result in classifications.items() if _differ(rows[name], result)]
     if not late:
         return done
-    requests = [UpdateColumn(target=target, column=name, **marks[name]) for name in late]  # type: ignore[arg-type]  # by their names
-    await desk.runtime.tasks.gather(*(change(desk.committer, each, actor) for each in requests))
-    return await shown(desk, table_id)
+    requests = [UpdateColumn(target=target, column=name, **classifications[name]) for name in late]  # type: ignore[arg-type]  # by their names
+    await context.runtime.tasks.gather(
+        *(change(context.committer, each, actor) for each in requests)
+    )
+    return await read_shown(context, table_id)
 
 
-async def shown(desk: Desk, table_id: str) -> ChangeResult:
-    """A table or view as the newest snapshot has it, there or dropped."""
-    snapshot = await desk.reader.head()
-    found = await snapshot.find(table_id, dropped=True)
+async def read_shown(context: IcebergContext, table_id: str) -> ChangeResult:
+    """A table or view in the newest snapshot, live or dropped."""
+    snapshot = await context.reader.head()
+    table = await snapshot.find(table_id, dropped=True)
     listed = await snapshot.columns(table_id)
     return ChangeResult(
-        number=found.commit,
+        number=table.commit,
         commit_ulid="",
         operation="",
-        object=found,
+        object=table,
         columns=tuple(each.row for each in listed),
     )
 
 
-def found_table(done: ChangeResult) -> CommittedRow[TableRow]:
-    """The table or view that a change was about."""
+def table_row_of(done: ChangeResult) -> CommittedRow[TableRow]:
+    """The row of the table or view that a change was about."""
     row = done.object.row
     if not isinstance(row, TableRow):
-        raise Corrupt("what has a chain of pointers is neither a table nor a view")
+        raise Corrupt("an object with a pointer chain is neither a table nor a view")
     return CommittedRow(row, done.object.commit)
 
 
-def _spec(name: str, told: Mapping[str, str | Sensitivity | None]) -> ColumnSpec:
-    return msgspec.structs.replace(ColumnSpec(name=name, data_type=""), **told)
+def _spec(name: str, result: Mapping[str, str | Sensitivity | None]) -> ColumnSpec:
+    return msgspec.structs.replace(ColumnSpec(name=name, data_type=""), **result)
 
 
-def _differ(row: ColumnRow, told: Mapping[str, str | Sensitivity | None]) -> bool:
-    return any(getattr(row, name) != value for name, value in told.items())
+def _differ(row: ColumnRow, result: Mapping[str, str | Sensitivity | None]) -> bool:
+    return any(getattr(row, name) != value for name, value in result.items())

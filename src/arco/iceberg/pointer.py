@@ -1,23 +1,27 @@
-"""Pointers: which metadata file a table or view stands at, as a numbered chain for each (P30).
+"""Pointers: the metadata file that a table or view is at, as one numbered chain for each (P30).
 
-A chain is kept under our own id of the table. Each number names the metadata file, the request that made
-it and what was in effect before; a drop is a tombstone, and an undrop a number after it. The create of a
-number is the commit point of a commit (law 3).
+A chain is stored under the catalog's id of the table. Each entry names the metadata file, the request
+that made it and the file before it; a drop is a tombstone, an undrop an entry after it. Creating an
+entry is the commit point of a commit (law 3). `find_request` searches a chain for the entry of a
+request (P11).
 """
+
+from dataclasses import dataclass
 
 import msgspec
 
 from arco.catalog.publication import Publication
-from arco.storage.chain import ChainCache
+from arco.core.errors import NotFound, Unknown
+from arco.storage.chain import Chain, ChainCache, Head
 from arco.storage.entry import Entry
 from arco.storage.store import Store
 
 POINTERS = "_catalog/iceberg_pointers"
-FENCE = "fence"  # the operation of a number that changes nothing
+FENCE = "fence"  # the operation of an entry that does not change the table
 
 
 class SnapshotFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The current snapshot in a few numbers, so that nobody has to read metadata to tell of a commit."""
+    """The current snapshot in a few numbers, so that reporting a commit needs no metadata."""
 
     snapshot_id: int
     operation: str | None = None
@@ -29,11 +33,11 @@ class SnapshotFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Pointer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The body of one number.
+    """The body of one chain entry.
 
-    `previous_location` is what was in effect before, None at birth: it is what counts while the
-    transaction is undecided or if it was aborted (P33). In a tombstone `metadata_location` is the last
-    that was in effect, for an undrop. A `fence` changes nothing but who may publish.
+    `previous_location` was in effect before, None at creation; it stays in effect while the
+    transaction is undecided or if it is aborted (P33). In a tombstone `metadata_location` is the last
+    one in effect, for an undrop. A `fence` only changes which attempt may publish.
     """
 
     request_id: str
@@ -47,19 +51,19 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     schema_id: int | None = None
     sequence_number: int = 0
     snapshot: SnapshotFacts | None = None
-    changed: tuple[str, ...] = ()  # the updates that were asked for, by name
+    changed: tuple[str, ...] = ()  # the actions of the requested updates
     transaction: str | None = None
     purge: bool = False
-    publication: Publication | None = None  # of an attempt at a task of a pipeline (P35)
+    publication: Publication | None = None  # by an attempt at a task of a pipeline (P35)
 
 
 def publication_of(entry: Entry) -> Publication | None:
-    """What a number publishes or fences, if it does."""
+    """The publication or fence of an entry, if it has one."""
     return pointer_of(entry).publication
 
 
 def pointer_of(entry: Entry) -> Pointer:
-    """What a number says."""
+    """The pointer in a chain entry."""
     return entry.body(Pointer)
 
 
@@ -68,3 +72,35 @@ class Pointers(ChainCache):
 
     def __init__(self, store: Store) -> None:
         super().__init__(store, POINTERS)
+
+
+@dataclass(frozen=True)
+class RequestSearch:
+    """The head of a chain, and the entry of the request, if it is on the chain."""
+
+    head: Head
+    landed: Entry | None = None
+
+
+async def find_request(chain: Chain, number: int, request_id: str) -> RequestSearch:
+    """Read the head and search the entries above `number` for the request.
+
+    One round trip if there are none. Entries from before the claim cannot belong to the request, so
+    `number` itself is not read again.
+    """
+    head = await chain.head()
+    if head.number <= number:
+        return RequestSearch(head)
+    try:
+        since = await chain.history(number + 1, head.number)
+    except NotFound as collected:
+        raise Unknown(
+            "the pointers that would show whether this request has landed were garbage collected"
+        ) from collected
+    return RequestSearch(head, next((each for each in since if _carries(each, request_id)), None))
+
+
+def _carries(entry: Entry, request_id: str) -> bool:
+    """Whether an entry is the request's; in a transaction the outcome decides instead (P33)."""
+    pointer = pointer_of(entry)
+    return pointer.request_id == request_id and pointer.transaction is None

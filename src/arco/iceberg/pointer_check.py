@@ -1,8 +1,8 @@
-"""Resolving every pointer: whether each table's metadata file is there, and lies where it may be read.
+"""Checks that every pointer resolves: the metadata file exists and is in a location that may be read.
 
 A pointer holds the absolute location of a metadata file, and that file the location of its table. In a
-store that was copied to another URL, or without the declared places, they lead elsewhere. No hash of the
-file is kept, so it is checked by what it holds: JSON with the uuid that the pointer names.
+store that was copied to another URL, or opened without its declared locations, they lead elsewhere. No
+hash of the file is stored, so the check reads it: it must be JSON with the uuid that the pointer names.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,21 +14,21 @@ from arco.catalog.reader import SnapshotReader
 from arco.catalog.snapshot import Snapshot, list_tables
 from arco.core import json
 from arco.core.errors import Corrupt, Denied, Invalid, NotFound
-from arco.iceberg.engine.metadata import Metadata, unpacked
+from arco.iceberg.engine.metadata import Metadata, decompress
 from arco.iceberg.files import TableFiles
 from arco.iceberg.location import Locations
 from arco.iceberg.pointer import Pointers
-from arco.iceberg.standing import Standing, Standings
-from arco.iceberg.transaction import Transactions
+from arco.iceberg.pointer_head import PointerHead, PointerHeads
+from arco.iceberg.transaction_record import TransactionRecords
 from arco.storage.store import Store
 
-MOST_PROBLEMS = 100  # that are named; all are counted
+MOST_PROBLEMS = 100  # that are listed; all are counted
 
-_AT_ONCE = 8  # metadata files may be large, and so many are in memory
+_AT_ONCE = 8  # metadata files may be large, and this many are in memory
 
-_ASTRAY = "neither in the warehouse of this store nor in a place that --allow-location names"
+_ASTRAY = "neither in the warehouse of this store nor in a location that --allow-location names"
 
-Progress = Callable[[int, int], None]  # so many done, of so many known of
+Progress = Callable[[int, int], None]  # done, total so far
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class PointerProblem:
 
 @dataclass
 class PointerReport:
-    """What was resolved, and what could not be."""
+    """How many pointers were checked, and which do not resolve."""
 
     tables: int = 0
     bytes: int = 0
@@ -59,16 +59,16 @@ class PointerCheck:
     """Resolves the pointers of all Iceberg tables and views that are not dropped."""
 
     def __init__(self, store: Store, files: TableFiles, locations: Locations) -> None:
-        pointers, transactions = Pointers(store), Transactions(store)
+        pointers, transactions = Pointers(store), TransactionRecords(store)
         self._tasks = store.runtime.tasks
         self._reader = SnapshotReader(store)
         self._files = files
         self._locations = locations
         self._pointers = pointers
-        self._standings = Standings(pointers, transactions, store.runtime)
+        self._heads = PointerHeads(pointers, transactions, store.runtime)
 
     async def run(self, progress: Progress | None = None) -> PointerReport:
-        """Look at every table; `Unavailable` is raised, and says nothing about them."""
+        """Check every table; `Unavailable` is raised if the store cannot be read."""
         report, snapshot = PointerReport(), await self._reader.head()
         some: list[TableRow] = []
         async for row in list_tables(snapshot, TableFormat.ICEBERG):
@@ -86,8 +86,8 @@ class PointerCheck:
         report: PointerReport,
         progress: Progress | None,
     ) -> None:
-        found = await self._tasks.gather(*(self._check(row, report) for row in rows))
-        for row, problem in zip(rows, found, strict=True):
+        problems = await self._tasks.gather(*(self._check(row, report) for row in rows))
+        for row, problem in zip(rows, problems, strict=True):
             report.tables += 1
             if problem is None:
                 continue
@@ -99,29 +99,31 @@ class PointerCheck:
             progress(report.tables, report.tables)
 
     async def _check(self, row: TableRow, report: PointerReport) -> tuple[str, str] | None:
-        """The path that is wrong, and what is wrong with it; None for a table that resolves."""
+        """The path that does not resolve, and why; None if the table is fine."""
         first = self._pointers.chain(row.table_id).key(0)
         try:
-            standing = await self._standings.of(row.table_id)
-            if standing.pointer is None:
+            table_head = await self._heads.of(row.table_id)
+            if table_head.pointer is None:
                 return first, "is missing: the catalog has the table, but no pointer"
             while True:
                 try:
-                    report.bytes += await self._resolve(standing)
+                    report.bytes += await self._resolve(table_head)
                     return None
                 except _Unresolved as problem:
-                    now = await self._standings.of(row.table_id)
-                    if now.number == standing.number:
+                    now = await self._heads.of(row.table_id)
+                    if now.number == table_head.number:
                         return problem.path, problem.explanation
-                    standing = now  # a commit came in between, and may have given that file up
+                    table_head = (
+                        now  # a commit came in between and may have made that file obsolete
+                    )
         except Corrupt as broken:
             return first, f"begins a chain that cannot be read: {broken}"
 
-    async def _resolve(self, standing: Standing) -> int:
+    async def _resolve(self, table_head: PointerHead) -> int:
         """The size of the metadata file in effect; `_Unresolved` if it is not what it should be."""
-        location, pointer = standing.location, standing.pointer
+        location, pointer = table_head.location, table_head.pointer
         if location is None or pointer is None:
-            return 0  # dropped, or about to be made
+            return 0  # dropped, or being created
         raw, metadata = await self._read(location)
         uuid = metadata.get("table-uuid") or metadata.get("view-uuid")
         if pointer.table_uuid is not None and str(uuid).lower() != pointer.table_uuid.lower():
@@ -144,7 +146,7 @@ class PointerCheck:
             raise _Unresolved(location, f"is {_ASTRAY}")
         try:
             raw = await self._files.read(location)
-            return raw, json.decode(unpacked(raw), dict)
+            return raw, json.decode(decompress(raw), dict)
         except NotFound as missing:
             fault = "is missing: the newest pointer of the table names it"
             raise _Unresolved(location, fault) from missing
@@ -155,7 +157,7 @@ class PointerCheck:
 
 
 class _Unresolved(Exception):
-    """A path that is wrong, and what is wrong with it. It ends in a report."""
+    """A path that does not resolve, and why."""
 
     def __init__(self, path: str, explanation: str) -> None:
         super().__init__(path, explanation)

@@ -1,43 +1,50 @@
-"""Registering metadata that are there already: a new table, or the next version of one that is there (P30).
+"""Registering an existing metadata file: as a new table, or as the next version of an existing one (P30).
 
-Which of the two it is, is fixed by the claim: a retry must not find the table that its first try has made,
-and take it for one to overwrite. The file is read only by who carries the request out: a retry of one that
-has landed is a success, whatever became of the file since.
+The claim fixes which of the two it is: a retry must not find the table that its first attempt created
+and overwrite it. Only the process that carries the request out reads the file: a retry of a request
+that has landed succeeds even if the file is gone.
 """
 
 from arco.catalog.model import ObjectKind
 from arco.core.errors import Invalid
 from arco.core.ids import new_object_id
-from arco.iceberg.attempt import REGISTER
-from arco.iceberg.birth import Birth, Newborn, check_new
-from arco.iceberg.commit import landed_on
-from arco.iceberg.create import CreateWork, birth_terms, born_under
-from arco.iceberg.desk import Caller, Desk, missing_file
-from arco.iceberg.keyed import refused
-from arco.iceberg.loaded import Loaded
-from arco.iceberg.names import Name, look_up
-from arco.iceberg.overwrite import OverwriteWork
-from arco.iceberg.refusal import exists
+from arco.iceberg.commit import TABLE_ENGINE, CommitWork, find_landed_commit
+from arco.iceberg.context import Caller, IcebergContext, missing_file
+from arco.iceberg.create import (
+    CreateWork,
+    Creation,
+    InitialMetadata,
+    check_new_metadata,
+    creation_terms,
+    find_created,
+)
+from arco.iceberg.errors import already_exists
+from arco.iceberg.idempotency import FixedIdsWork, error_answer
+from arco.iceberg.loaded_metadata import LoadedMetadata
+from arco.iceberg.name_resolution import FullName, find_object
+from arco.iceberg.pointer_head import PointerHead
+from arco.iceberg.prepared_commit import REGISTER, PreparedCommit, prepare_commit
+from arco.iceberg.wire import CommitTableRequest
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import ClaimHold, ClaimTerms
 
 _UUID = {ObjectKind.TABLE: "table-uuid", ObjectKind.VIEW: "view-uuid"}
 
 
-class RegisterWork:
+class RegisterWork(FixedIdsWork):
     """A registration as work that takes effect once."""
 
     def __init__(
         self,
-        desk: Desk,
-        name: Name,
+        context: IcebergContext,
+        name: FullName,
         kind: ObjectKind,
         caller: Caller,
         location: str,
         *,
         overwrite: bool = False,
     ) -> None:
-        self._desk = desk
+        self._context = context
         self._name = name
         self._kind = kind
         self._caller = caller
@@ -45,63 +52,106 @@ class RegisterWork:
         self._overwrite = overwrite
 
     async def terms(self) -> ClaimTerms:
-        found = await look_up(self._desk, self._name, self._kind) if self._overwrite else None
-        if found is None:
-            return await birth_terms(self._desk)
-        return ClaimTerms(ids={"table": found.id}, base=found.standing.number)
-
-    def renew(self, claim: Claim) -> dict[str, str]:
-        return claim.ids
+        resolved = (
+            await find_object(self._context, self._name, self._kind) if self._overwrite else None
+        )
+        if resolved is None:
+            return await creation_terms(self._context)
+        return ClaimTerms(ids={"table": resolved.id}, base=resolved.table_head.number)
 
     async def find(self, claim: Claim) -> Answer | None:
-        return await (landed_on if "table" in claim.ids else born_under)(self._desk, claim)
+        return await (find_landed_commit if "table" in claim.ids else find_created)(
+            self._context, claim
+        )
 
     async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
-        desk, name, caller = self._desk, self._name, self._caller
+        context, name, caller = self._context, self._name, self._caller
         try:
             stored = await self._read()
             if "table" not in claim.ids:
-                birth = _birth(desk, name, self._kind, caller, stored)
-                return await CreateWork(desk, birth).perform(claim, hold)
+                creation = _creation(context, name, self._kind, caller, stored)
+                return await CreateWork(context, creation).perform(claim, hold)
         except Invalid as wrong:
-            return refused(wrong)
+            return error_answer(wrong)
         if await self._is_elsewhere(stored, claim.ids["table"]):
-            raise exists("Table with the same UUID is registered under another name")
-        return await OverwriteWork(desk, name, caller, stored).perform(claim, hold)
+            raise already_exists("Table with the same UUID is registered under another name")
+        return await OverwriteWork(context, name, caller, stored).perform(claim, hold)
 
-    async def _read(self) -> Loaded:
-        """The metadata, if we may read them where they are, and they are what they should be."""
-        desk, location, uuid = self._desk, self._location, _UUID[self._kind]
-        owner = desk.locations.owner(location)  # `Invalid` where we may not
-        if owner is not None and await _is_purged(desk, owner):
-            raise missing_file(location)  # or about to be
-        stored = await desk.load(location)
+    async def _read(self) -> LoadedMetadata:
+        """The metadata, if its location may be read and it is of the right kind."""
+        context, location, uuid = self._context, self._location, _UUID[self._kind]
+        owner = context.locations.owner(location)  # `Invalid` if it may not be used
+        if owner is not None and await _is_purged(context, owner):
+            raise missing_file(location)  # its files are being deleted
+        stored = await context.load(location)
         metadata = stored.metadata
         if not isinstance(metadata.get(uuid), str):
-            raise Invalid(f"{location} does not hold the metadata that it should: no {uuid}")
+            raise Invalid(
+                f"{location} is not the metadata of this kind of object: it has no {uuid}"
+            )
         home = str(metadata.get("location"))
-        desk.locations.check_inside(location, home)
-        desk.locations.check_metadata(metadata, home)
+        context.locations.check_inside(location, home)
+        context.locations.check_metadata(metadata, home)
         return stored
 
-    async def _is_elsewhere(self, stored: Loaded, table_id: str) -> bool:
-        """Whether another table than the one to overwrite goes by this uuid."""
+    async def _is_elsewhere(self, stored: LoadedMetadata, table_id: str) -> bool:
+        """Whether another table than the one to overwrite has this uuid."""
         uuid = str(stored.metadata[_UUID[self._kind]])
-        holder = await (await self._desk.reader.head()).table_by_uuid(uuid)
+        holder = await (await self._context.reader.head()).table_by_uuid(uuid)
         return holder is not None and holder.row.table_id != table_id
 
 
-def _birth(desk: Desk, name: Name, kind: ObjectKind, caller: Caller, stored: Loaded) -> Birth:
-    """A table or view whose metadata are there already."""
-    owner = desk.locations.owner(str(stored.metadata["location"]))
+def _creation(
+    context: IcebergContext,
+    name: FullName,
+    kind: ObjectKind,
+    caller: Caller,
+    stored: LoadedMetadata,
+) -> Creation:
+    """The creation of a table or view whose metadata file exists."""
+    owner = context.locations.owner(str(stored.metadata["location"]))
     also = frozenset() if owner is None else frozenset({owner})
-    newborn = Newborn(stored.metadata, stored.location, also)
-    check_new(desk, stored.metadata, str(new_object_id(desk.runtime)), also)
-    return Birth(name, kind, caller, REGISTER, lambda _: newborn)
+    initial = InitialMetadata(stored.metadata, stored.location, also)
+    check_new_metadata(context, stored.metadata, str(new_object_id(context.runtime)), also)
+    return Creation(name, kind, caller, REGISTER, lambda _: initial)
 
 
-async def _is_purged(desk: Desk, table_id: str) -> bool:
-    standing = await desk.standings.of(table_id)
+async def _is_purged(context: IcebergContext, table_id: str) -> bool:
+    table_head = await context.heads.of(table_id)
     return (
-        standing.tombstone is not None and standing.pointer is not None and standing.pointer.purge
+        table_head.tombstone is not None
+        and table_head.pointer is not None
+        and table_head.pointer.purge
     )
+
+
+class OverwriteWork(CommitWork):
+    """A registration over a table as work that takes effect once."""
+
+    def __init__(
+        self, context: IcebergContext, name: FullName, caller: Caller, stored: LoadedMetadata
+    ) -> None:
+        super().__init__(context, name, CommitTableRequest(), caller, TABLE_ENGINE)
+        self._stored = stored
+
+    def _prepare(
+        self, base: LoadedMetadata, table_head: PointerHead, claim: Claim
+    ) -> PreparedCommit | None:
+        if table_head.location == self._stored.location:
+            return None
+        location = str(self._stored.metadata["location"])
+        if location.rstrip("/") != str(base.metadata["location"]).rstrip("/"):
+            raise Invalid(
+                "the metadata file belongs to another location, and a table cannot be moved by registering"
+            )
+        return prepare_commit(
+            self._context,
+            self._stored.metadata,
+            number=table_head.number + 1,
+            caller=self._caller,
+            request_id=claim.request_id,
+            operation=REGISTER,
+            previous=table_head.location,
+            stored=self._stored.location,
+            base=base.metadata,
+        )

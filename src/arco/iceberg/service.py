@@ -1,4 +1,4 @@
-"""The Iceberg catalog of a workspace: its parts, put together."""
+"""The Iceberg catalog of a workspace, assembled from its parts."""
 
 from uuid import UUID
 
@@ -10,24 +10,24 @@ from arco.core import json
 from arco.core.errors import NotFound
 from arco.core.keyed_lock import KeyedLock
 from arco.events.table import DOMAIN
-from arco.iceberg.aftermath import Aftermath
-from arco.iceberg.collection import TableJanitor
-from arco.iceberg.desk import Desk
-from arco.iceberg.doubt import Doubts
-from arco.iceberg.fence import IcebergFences
+from arco.iceberg.after_commit import AfterCommit
+from arco.iceberg.context import IcebergContext
+from arco.iceberg.errors import no_such_warehouse
 from arco.iceberg.files import TableFiles
-from arco.iceberg.loaded import Shelf
+from arco.iceberg.garbage_collection import TableGarbageCollector
+from arco.iceberg.loaded_metadata import MetadataCache
 from arco.iceberg.location import Locations
+from arco.iceberg.multi_table_commit import Transactions
 from arco.iceberg.namespaces import Namespaces
 from arco.iceberg.native import NativeTables
+from arco.iceberg.partition_versions import IcebergVersions
 from arco.iceberg.pointer import Pointers, publication_of
+from arco.iceberg.pointer_head import PointerHeads
+from arco.iceberg.publication import IcebergFences
 from arco.iceberg.reconciler import Reconciler
-from arco.iceberg.refusal import no_such_warehouse
-from arco.iceberg.standing import Standings
 from arco.iceberg.tables import Tables
-from arco.iceberg.transaction import Transactions
-from arco.iceberg.transactions import Commits
-from arco.iceberg.versions import IcebergVersions
+from arco.iceberg.transaction_record import TransactionRecords
+from arco.iceberg.unresolved_names import UnresolvedNames
 from arco.iceberg.views import Views
 from arco.ledger.idempotency import Idempotency
 from arco.ledger.writer import LedgerWriter
@@ -35,63 +35,65 @@ from arco.storage.chain_gc import DEFAULT_RETENTION_MS
 from arco.storage.store import Store
 
 DEFAULT_CATALOG = "default"
-DEFAULT_ROOM_BYTES = 256 * 1024 * 1024
+DEFAULT_CACHE_BYTES = 256 * 1024 * 1024
 
 
 class Iceberg:
-    """All that Iceberg's clients can ask of a workspace."""
+    """The Iceberg catalog of a workspace."""
 
-    def __init__(self, desk: Desk, records: Transactions, own: LedgerWriter | None = None) -> None:
-        self.desk = desk
+    def __init__(
+        self, context: IcebergContext, records: TransactionRecords, own: LedgerWriter | None = None
+    ) -> None:
+        self.context = context
         self._own_writer = own
         self._records = records
-        self.namespaces = Namespaces(desk)
-        self.tables = Tables(desk)
-        self.views = Views(desk)
-        self.native = NativeTables(desk)
-        self.transactions = Commits(desk, records)
-        self.reconciler = Reconciler(desk, records)
-        self.fences = IcebergFences(desk)
-        self.versions = IcebergVersions(desk)
+        self.namespaces = Namespaces(context)
+        self.tables = Tables(context)
+        self.views = Views(context)
+        self.native = NativeTables(context)
+        self.transactions = Transactions(context, records)
+        self.reconciler = Reconciler(context, records)
+        self.fences = IcebergFences(context)
+        self.versions = IcebergVersions(context)
         self._named_in: Snapshot | None = None
-        self._names: dict[str, str] = {}  # of catalogs by their ids, as that snapshot has them
+        self._names: dict[str, str] = {}  # of catalogs by id, in that snapshot
 
     async def warehouse(self, name: str | None) -> CatalogRow:
-        """The catalog that a client calls its warehouse."""
-        wanted = name or DEFAULT_CATALOG
+        """The catalog that a client names as its warehouse."""
+        catalog_name = name or DEFAULT_CATALOG
         try:
-            return (await (await self.desk.reader.head()).catalog(wanted)).row
+            return (await (await self.context.reader.head()).catalog(catalog_name)).row
         except NotFound as missing:
-            raise no_such_warehouse(wanted) from missing
+            raise no_such_warehouse(catalog_name) from missing
 
     async def catalog(self, prefix: str) -> str:
-        """The name of the catalog that a path begins with: its id, or the name itself."""
-        snapshot = self.desk.reader.remembered() or await self.desk.reader.head()
+        """The name of the catalog for a path prefix, which is its id or its name."""
+        snapshot = self.context.reader.remembered() or await self.context.reader.head()
         if snapshot is self._named_in and prefix in self._names:
             return self._names[prefix]
         if not _is_uuid(prefix):
             return (await self.warehouse(prefix)).name
-        found = await snapshot.catalog_by_id(prefix)
-        if found is None or found.row.dropped_at is not None:
-            found = await (await self.desk.reader.head()).catalog_by_id(prefix)
-        if found is None or found.row.dropped_at is not None:
+        catalog = await snapshot.catalog_by_id(prefix)
+        if catalog is None or catalog.row.dropped_at is not None:
+            catalog = await (await self.context.reader.head()).catalog_by_id(prefix)
+        if catalog is None or catalog.row.dropped_at is not None:
             raise no_such_warehouse(prefix)
         if snapshot is not self._named_in:
             self._named_in, self._names = snapshot, {}
-        self._names[prefix] = found.row.name
-        return found.row.name
+        self._names[prefix] = catalog.row.name
+        return catalog.row.name
 
-    def janitor(self, store: Store, *, retention_ms: int) -> TableJanitor:
-        """Who collects what tables leave behind, with the janitor's handle."""
-        return TableJanitor(self.desk, self._records, store, retention_ms=retention_ms)
+    def janitor(self, store: Store, *, retention_ms: int) -> TableGarbageCollector:
+        """The garbage collector of tables, on a store with the janitor's role."""
+        return TableGarbageCollector(self.context, self._records, store, retention_ms=retention_ms)
 
     async def close(self) -> None:
-        """Finish what is under way and leave the store tidy."""
-        await self.desk.aftermath.close()
+        """Wait for running steps and close the chains."""
+        await self.context.after_commit.close()
         if self._own_writer is not None:
             await self._own_writer.close()
-        await self.desk.pointers.close()
-        await self.desk.doubts.chain.close()
+        await self.context.pointers.close()
+        await self.context.unresolved_names.chain.close()
 
 
 def open_iceberg(
@@ -101,20 +103,20 @@ def open_iceberg(
     locations: Locations,
     *,
     config: dict[str, str] | None = None,
-    room_bytes: int = DEFAULT_ROOM_BYTES,
+    cache_bytes: int = DEFAULT_CACHE_BYTES,
     writer: LedgerWriter | None = None,
     retention_ms: int = DEFAULT_RETENTION_MS,
 ) -> Iceberg:
-    """The Iceberg catalog over a workspace's parts; without a `writer` of events it has its own.
+    """Assemble the Iceberg catalog of a workspace; without a `writer` of events it opens one.
 
-    `retention_ms` is how long the janitor keeps old pointers: attempts at tasks that are half as old are
-    not published any more.
+    `retention_ms` is how long old pointers are kept: task attempts that are half as old can no longer
+    be published.
     """
     reader = committer.reader
     store = reader.store
-    pointers, records = Pointers(store), Transactions(store)
-    told = LedgerWriter(store, DOMAIN) if writer is None else writer
-    desk = Desk(
+    pointers, records = Pointers(store), TransactionRecords(store)
+    event_writer = LedgerWriter(store, DOMAIN) if writer is None else writer
+    context = IcebergContext(
         store=store,
         reader=reader,
         committer=committer,
@@ -122,15 +124,15 @@ def open_iceberg(
         files=files,
         locations=locations,
         pointers=pointers,
-        standings=Standings(pointers, records, store.runtime),
-        doubts=Doubts(store),
+        heads=PointerHeads(pointers, records, store.runtime),
+        unresolved_names=UnresolvedNames(store),
         lanes=KeyedLock(store.runtime.tasks),
-        shelf=Shelf(room_bytes),
-        aftermath=Aftermath(store, told, committer, files),
+        metadata_cache=MetadataCache(cache_bytes),
+        after_commit=AfterCommit(store, event_writer, committer, files),
         published=PublicationLog(publication_of, retention_ms=retention_ms),
         config=json.encode(config or {}),
     )
-    return Iceberg(desk, records, told if writer is None else None)
+    return Iceberg(context, records, event_writer if writer is None else None)
 
 
 def _is_uuid(text: str) -> bool:

@@ -1,41 +1,53 @@
-"""Paths at which a table keeps files beside its location, and their reservation in the catalog.
+"""Paths where a table keeps files outside its location, and their reservation in the catalog.
 
-Properties send data and metadata elsewhere, and statistics may lie anywhere, as long as that is in a
-declared place. The catalog reserves such paths as it reserves locations, so that no two tables share a
-folder. What engines write for a commit, above all manifest lists, must lie in places of its own table.
+Properties may send data and metadata to other declared locations, and statistics may be in any of them.
+The catalog reserves such paths as it reserves locations, so no two tables share a folder. Files that an
+engine writes for a commit, above all manifest lists, must be in locations of its own table.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from arco.catalog.change import change
 from arco.catalog.ddl import ReservePlace
-from arco.catalog.location import place_name
+from arco.catalog.location import managed_by, place_name
 from arco.catalog.snapshot import Snapshot
 from arco.core.errors import Conflict, Invalid, NotFound
 from arco.core.json import Json
-from arco.iceberg.desk import Desk
+from arco.iceberg.context import IcebergContext
 from arco.iceberg.engine.metadata import Metadata, objects_of
+from arco.iceberg.errors import IcebergError, commit_failed
 from arco.iceberg.location import PATHS, Locations
-from arco.iceberg.neighbours import is_place_taken
-from arco.iceberg.refusal import Refused, commit_failed
 
 _MOST = 1_000  # paths of one table
 _STATISTICS = ("statistics", "partition-statistics")
-
 Update = Mapping[str, Json]
+
+
+async def is_place_taken(context: IcebergContext, stored: str, own_ids: Collection[str]) -> bool:
+    """Whether a table with another id has this location, or one inside or around it.
+
+    The catalog decides which table gets a location, after the first file is written (P31). This check
+    comes earlier, so that no file is written into another table's location; before files are deleted it
+    is the only check.
+    """
+    place, snapshot = place_name(stored), await context.reader.head()
+    others = [found.row.table_id for found in await snapshot.places_around(place)]
+    others += [maker for maker in [managed_by(place)] if maker is not None]
+    for other in others:
+        if other not in own_ids and await snapshot.is_held(other):
+            return True
+    return False
 
 
 @dataclass(frozen=True)
 class PathChanges:
-    """What a commit needs of the catalog; all locations are spelled as the catalog keeps them."""
+    """The paths of a commit, as the catalog stores them."""
 
-    added: tuple[str, ...] = ()  # to be reserved; if another table has one, the commit is refused
-    kept: tuple[
-        str, ...
-    ] = ()  # of the base, and so reserved, unless they are older than reservations
-    strays: tuple[str, ...] = ()  # manifest lists in none of the places that the metadata name
+    added: tuple[str, ...] = ()  # to reserve; if another table has one, the commit is refused
+    kept: tuple[str, ...] = ()  # of the base: reserved, unless older than reservations
+    strays: tuple[str, ...] = ()  # manifest lists outside the locations that the metadata names
 
     @property
     def is_empty(self) -> bool:
@@ -46,23 +58,23 @@ NO_PATHS = PathChanges()
 
 
 def paths_beside(locations: Locations, metadata: Metadata) -> tuple[str, ...]:
-    """Every path beside its location that new metadata name, as the catalog keeps it.
+    """Every path outside its location that new metadata names, as the catalog stores it.
 
-    Files that earlier snapshots have left elsewhere count by their folders.
+    Files of earlier snapshots count by their folders.
     """
     home, properties = str(metadata["location"]), _property_paths(metadata)
     folders = {each.rpartition("/")[0] for each in _manifest_lists(metadata)}
-    found = _beside(locations, [*properties, *_statistics(metadata), *folders], home)
-    if len(found) > _MOST:
+    paths = _beside(locations, [*properties, *_statistics(metadata), *folders], home)
+    if len(paths) > _MOST:
         raise Invalid(
-            f"the table has files in {len(found)} places beside its location, and {_MOST} are allowed: "
+            f"the table has files in {len(paths)} paths outside its location, and {_MOST} are allowed: "
             "rewrite its metadata with a location that holds them"
         )
-    return found
+    return paths
 
 
 def check_strays(locations: Locations, metadata: Metadata) -> None:
-    """`Invalid` if a new table has manifest lists in none of the places that it names."""
+    """`Invalid` if a new table has manifest lists outside the locations that it names."""
     home, properties = str(metadata["location"]), _property_paths(metadata)
     for each in _outside(locations, _manifest_lists(metadata), [home, *properties]):
         raise Invalid(_stray(each))
@@ -71,7 +83,7 @@ def check_strays(locations: Locations, metadata: Metadata) -> None:
 def path_changes(
     locations: Locations, metadata: Metadata, base: Metadata, updates: Sequence[Update]
 ) -> PathChanges:
-    """The paths that a commit adds to those of its base, and those that both have."""
+    """The paths that a commit adds to those of its base, and those that it keeps."""
     home, homes = str(metadata["location"]), {str(each["location"]) for each in (metadata, base)}
     before, after = _property_paths(base), _property_paths(metadata)
     added, written = after - before, list[str]()
@@ -92,64 +104,66 @@ def path_changes(
     )
 
 
-async def reserve_paths(desk: Desk, table_id: str, changes: PathChanges, actor: str) -> None:
-    """Have the catalog keep what a commit adds free for its table, or refuse the commit.
+async def reserve_paths(
+    context: IcebergContext, table_id: str, changes: PathChanges, actor: str
+) -> None:
+    """Reserve the paths that a commit adds in the catalog, or refuse the commit.
 
-    This rests on the catalog and not on the table's chain, so a refusal is raised and never kept (P12).
+    This depends on the catalog and not on the table's chain, so a refusal is raised and never stored (P12).
     """
     if changes.is_empty:
         return
-    snapshot = desk.reader.remembered() or await desk.reader.head()
+    snapshot = context.reader.remembered() or await context.reader.head()
     missing = [
         path
         for path in (*changes.kept, *changes.strays)
         if not await _is_reserved(snapshot, path, table_id)
     ]
     if missing:
-        snapshot = await desk.reader.head()
+        snapshot = await context.reader.head()
     for path in changes.strays:
         if path in missing and not await _is_reserved(snapshot, path, table_id):
-            raise Refused(400, "BadRequestException", _stray(path))
+            raise IcebergError(400, "BadRequestException", _stray(path))
     for path in changes.added:
         if not await _is_reserved(snapshot, path, table_id):
-            await reserve_place(desk, table_id, path, actor)
+            await reserve_place(context, table_id, path, actor)
     for path in changes.kept:
-        if path not in missing or await is_place_taken(desk, path, [table_id]):
+        if path not in missing or await is_place_taken(context, path, [table_id]):
             continue
-        with suppress(Refused):  # two tables have shared it since before paths were reserved
-            await reserve_place(desk, table_id, path, actor)
+        with suppress(IcebergError):  # two tables have shared it since before reservations existed
+            await reserve_place(context, table_id, path, actor)
 
 
-async def reserve_place(desk: Desk, table_id: str, location: str, actor: str) -> None:
-    """Have the catalog keep a place free for a table, or refuse the commit that needs it."""
+async def reserve_place(context: IcebergContext, table_id: str, location: str, actor: str) -> None:
+    """Reserve a location in the catalog for a table, or refuse the commit that needs it."""
     try:
-        await change(desk.committer, ReservePlace(table_id=table_id, location=location), actor)
+        await change(context.committer, ReservePlace(table_id=table_id, location=location), actor)
     except (Conflict, NotFound) as taken:
         raise commit_failed(str(taken)) from taken
 
 
 async def _is_reserved(snapshot: Snapshot, path: str, table_id: str) -> bool:
-    """Whether a table has a place at this path or around it. It loses none before it is dropped."""
-    wanted = place_name(path)
+    """Whether a table has reserved this path or one around it. Only a drop releases it."""
+    place = place_name(path)
     return any(
-        found.row.table_id == table_id and wanted.startswith(found.row.location)
-        for found in await snapshot.places_around(wanted)
+        found.row.table_id == table_id and place.startswith(found.row.location)
+        for found in await snapshot.places_around(place)
     )
 
 
 def _beside(locations: Locations, paths: Iterable[str], home: str) -> tuple[str, ...]:
-    """Those paths that do not lie below `home`, as the catalog keeps them; `Invalid` for odd ones."""
-    found = {locations.stored(path) for path in paths if not locations.is_within(path, home)}
-    return tuple(sorted(found))
+    """The paths that are not below `home`, as the catalog stores them."""
+    stored = {locations.stored(path) for path in paths if not locations.is_within(path, home)}
+    return tuple(sorted(stored))
 
 
 def _declared_beside(locations: Locations, paths: Iterable[str], home: str) -> tuple[str, ...]:
-    """The same of paths that were checked long ago: some may not be declared any more."""
+    """The same for paths that were checked earlier: some may not be declared any more."""
     return _beside(locations, [path for path in paths if locations.is_declared(path)], home)
 
 
 def _outside(locations: Locations, files: Iterable[str], places: Iterable[str]) -> tuple[str, ...]:
-    """Those files that lie below none of the places, as the catalog keeps them."""
+    """The files that are below none of the locations, as the catalog stores them."""
     homes = list(places)
     return tuple(
         locations.stored(file)
@@ -160,7 +174,7 @@ def _outside(locations: Locations, files: Iterable[str], places: Iterable[str]) 
 
 def _stray(path: str) -> str:
     return (
-        f"the manifest list {path.rstrip('/')} is in no place of this table: write it below the table's "
+        f"the manifest list {path.rstrip('/')} is in no location of this table: write it below the table's "
         "location, or below the folder that write.metadata.path names"
     )
 
@@ -172,8 +186,8 @@ def _property_paths(metadata: Metadata) -> set[str]:
 
 
 def _statistics(metadata: Metadata) -> list[str]:
-    found = [each for kind in _STATISTICS for each in objects_of(metadata, kind)]
-    return _texts(each.get("statistics-path") for each in found)
+    statistics = [each for kind in _STATISTICS for each in objects_of(metadata, kind)]
+    return _texts(each.get("statistics-path") for each in statistics)
 
 
 def _manifest_lists(metadata: Metadata) -> list[str]:
@@ -181,7 +195,7 @@ def _manifest_lists(metadata: Metadata) -> list[str]:
 
 
 def _listed_by(snapshot: Json) -> list[str]:
-    """The manifest list of a snapshot, or its manifests where the first version of the format has them."""
+    """The manifest list of a snapshot, or its manifests in format version 1."""
     inline = _field(snapshot, "manifests")
     return _texts(
         [_field(snapshot, "manifest-list"), *(inline if isinstance(inline, list) else [])]

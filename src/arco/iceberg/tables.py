@@ -1,8 +1,9 @@
-"""Tables: all that Iceberg's clients can ask about them."""
+"""Tables: the operations that Iceberg's clients request."""
 
 from collections.abc import Coroutine
 from typing import Any, cast
 from uuid import UUID
+from weakref import ref
 
 from arco.catalog.ddl import SchemaName
 from arco.catalog.model import CommittedRow, ObjectKind, TableRow
@@ -11,24 +12,36 @@ from arco.catalog.snapshot import Snapshot
 from arco.core.errors import Invalid, NotFound, Unknown
 from arco.core.ids import new_object_id
 from arco.core.json import Json
-from arco.iceberg.birth import Birth, Newborn, check_new, name_taken, place_taken, remembered
-from arco.iceberg.commit import CommitWork
-from arco.iceberg.create import CreateWork, is_crowded
-from arco.iceberg.desk import Caller, Desk, missing_file
+from arco.iceberg.catalog_change import RenameWork
+from arco.iceberg.commit import TABLE_ENGINE, CommitWork
+from arco.iceberg.context import Caller, IcebergContext, missing_file
+from arco.iceberg.create import (
+    CreateWork,
+    Creation,
+    InitialMetadata,
+    build_once,
+    check_new_metadata,
+    is_location_taken,
+    location_taken_error,
+    name_taken_error,
+)
 from arco.iceberg.drop import DropWork
 from arco.iceberg.engine.metadata import encode_metadata
 from arco.iceberg.engine.new_table import new_table
-from arco.iceberg.engine.properties import NEW_TABLE
 from arco.iceberg.engine.requirement import is_create
+from arco.iceberg.engine.table import NEW_TABLE
 from arco.iceberg.engine.update import apply_updates
-from arco.iceberg.keyed import Told, run
-from arco.iceberg.kinds import TABLES
-from arco.iceberg.loaded import Loaded
-from arco.iceberg.names import Name, check_namespace, is_ours, occupant, resolve
-from arco.iceberg.recent import Recent
-from arco.iceberg.refusal import Refused, no_such_namespace
+from arco.iceberg.errors import IcebergError, no_such_namespace
+from arco.iceberg.idempotency import OperationResult, run_once
+from arco.iceberg.loaded_metadata import LoadedMetadata
+from arco.iceberg.name_resolution import (
+    FullName,
+    check_namespace,
+    find_occupant,
+    is_iceberg,
+    resolve_name,
+)
 from arco.iceberg.register import RegisterWork
-from arco.iceberg.rename import RenameWork
 from arco.iceberg.table_paths import check_strays
 from arco.iceberg.wire import (
     CommitTableRequest,
@@ -37,51 +50,73 @@ from arco.iceberg.wire import (
     RenameRequest,
 )
 
+_MOST = 1_000
+
 KIND = ObjectKind.TABLE
 
 
-class Tables:
-    """The tables of a workspace."""
+class RecentLoads:
+    """The last load of each name, shared by requests that arrived before the load began."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._recent = Recent()
+    def __init__(self) -> None:
+        self._looks: dict[FullName, tuple[float, ref[LoadedMetadata]]] = {}
+
+    def since(self, since_ms: float, name: FullName) -> LoadedMetadata | None:
+        """The result of a load that began at `since_ms` or later."""
+        began_ms, loaded = self._looks.get(name, (0.0, None))
+        return None if loaded is None or began_ms < since_ms else loaded()
+
+    def note(self, began_ms: float, name: FullName, loaded: LoadedMetadata) -> None:
+        """Remember the result of a load."""
+        if len(self._looks) >= _MOST:
+            self._looks.clear()
+        self._looks[name] = began_ms, ref(loaded)
+
+
+class Tables:
+    """Operations on tables."""
+
+    def __init__(self, context: IcebergContext) -> None:
+        self._context = context
+        self._recent = RecentLoads()
 
     async def page(
         self, catalog: str, namespace: tuple[str, ...], *, after: str | None, limit: int | None
     ) -> list[str]:
         """The names of the tables in a namespace, in order."""
-        return await names_in(self._desk, catalog, namespace, KIND, after=after, limit=limit)
+        return await list_names(self._context, catalog, namespace, KIND, after=after, limit=limit)
 
     async def create(
         self, catalog: str, namespace: tuple[str, ...], request: CreateTableRequest, caller: Caller
-    ) -> Loaded:
-        """Make a table, or only say what it would be."""
-        name = Name(catalog, check_namespace(namespace), check_name(request.name, "table"))
-        make = remembered(lambda table_id: self._new(request, table_id))
-        table_id = str(new_object_id(self._desk.runtime))
-        birth = Birth(name, KIND, caller, "create", make, wanted_id=table_id)
-        make(table_id)  # what is wrong with it is said before anything
+    ) -> LoadedMetadata:
+        """Create a table, or stage its creation."""
+        name = FullName(catalog, check_namespace(namespace), check_name(request.name, "table"))
+        make = build_once(lambda table_id: self._new(request, table_id))
+        table_id = str(new_object_id(self._context.runtime))
+        creation = Creation(name, KIND, caller, "create", make, wanted_id=table_id)
+        make(table_id)  # a wrong request is refused before anything is written
         if request.stage_create:
-            return await self._stage(birth)
-        work = CreateWork(self._desk, birth)
-        return await answer(self._desk, await run(self._desk, caller, work, [name, request]))
+            return await self._stage(creation)
+        work = CreateWork(self._context, creation)
+        return await load_result(
+            self._context, await run_once(self._context, caller, work, [name, request])
+        )
 
     async def load(
         self, catalog: str, namespace: tuple[str, ...], name: str, *, since_ms: float | None = None
-    ) -> Loaded:
-        """A table's metadata, by a look of its own or by one that began at `since_ms` or later."""
-        whole = Name(catalog, tuple(namespace), name)
-        began_ms = self._desk.runtime.clock.elapsed_ms()
-        found = None if since_ms is None else self._recent.since(since_ms, whole)
-        if found is None:
-            found = await load(self._desk, whole, KIND)
-            self._recent.note(began_ms, whole, found)
-        return found
+    ) -> LoadedMetadata:
+        """A table's metadata; `since_ms` allows the result of a load that began then or later."""
+        full_name = FullName(catalog, tuple(namespace), name)
+        began_ms = self._context.runtime.clock.elapsed_ms()
+        loaded = None if since_ms is None else self._recent.since(since_ms, full_name)
+        if loaded is None:
+            loaded = await load_metadata(self._context, full_name, KIND)
+            self._recent.note(began_ms, full_name, loaded)
+        return loaded
 
     async def exists(self, catalog: str, namespace: tuple[str, ...], name: str) -> None:
-        """Nothing, if there is such a table."""
-        await resolve(self._desk, Name(catalog, tuple(namespace), name), KIND)
+        """Return if the table exists, else raise."""
+        await resolve_name(self._context, FullName(catalog, tuple(namespace), name), KIND)
 
     async def commit(
         self,
@@ -90,33 +125,35 @@ class Tables:
         name: str,
         request: CommitTableRequest,
         caller: Caller,
-    ) -> Loaded:
-        """Change a table, or make the one that was staged."""
-        whole = Name(catalog, tuple(namespace), name)
+    ) -> LoadedMetadata:
+        """Commit to a table, or create a staged one."""
+        full_name = FullName(catalog, tuple(namespace), name)
         work: CommitWork | CreateWork
         if is_create(request.requirements):
-            work = CreateWork(self._desk, staged_birth(self._desk, whole, request, caller))
+            work = CreateWork(
+                self._context, staged_creation(self._context, full_name, request, caller)
+            )
         else:
-            work = CommitWork(self._desk, whole, request, caller, TABLES)
-        told = await run(self._desk, caller, work, [whole, request])
-        return await answer(self._desk, told)
+            work = CommitWork(self._context, full_name, request, caller, TABLE_ENGINE)
+        result = await run_once(self._context, caller, work, [full_name, request])
+        return await load_result(self._context, result)
 
     async def drop(
         self, catalog: str, namespace: tuple[str, ...], name: str, caller: Caller, *, purge: bool
     ) -> None:
-        """Drop a table; `purge` has its files removed, too."""
-        whole = Name(catalog, tuple(namespace), name)
-        work = DropWork(self._desk, whole, KIND, caller, purge=purge)
-        await run(self._desk, caller, work, [whole, purge])
+        """Drop a table; `purge` also deletes its files."""
+        full_name = FullName(catalog, tuple(namespace), name)
+        work = DropWork(self._context, full_name, KIND, caller, purge=purge)
+        await run_once(self._context, caller, work, [full_name, purge])
 
     async def unregister(
         self, catalog: str, namespace: tuple[str, ...], name: str, caller: Caller
-    ) -> Loaded:
-        """Give a table up without touching its files, and tell where they are."""
-        whole = Name(catalog, tuple(namespace), name)
-        work = DropWork(self._desk, whole, KIND, caller, operation="unregister")
-        told = await run(self._desk, caller, work, [whole])
-        return await answer(self._desk, told)
+    ) -> LoadedMetadata:
+        """Remove a table from the catalog without touching its files; returns its metadata."""
+        full_name = FullName(catalog, tuple(namespace), name)
+        work = DropWork(self._context, full_name, KIND, caller, operation="unregister")
+        result = await run_once(self._context, caller, work, [full_name])
+        return await load_result(self._context, result)
 
     async def register(
         self,
@@ -124,110 +161,127 @@ class Tables:
         namespace: tuple[str, ...],
         request: RegisterTableRequest,
         caller: Caller,
-    ) -> Loaded:
-        """Give a name to metadata that are there already."""
-        desk = self._desk
-        name = Name(catalog, check_namespace(namespace), check_name(request.name, "table"))
+    ) -> LoadedMetadata:
+        """Register an existing metadata file under a name."""
+        context = self._context
+        name = FullName(catalog, check_namespace(namespace), check_name(request.name, "table"))
         work = RegisterWork(
-            desk, name, KIND, caller, request.metadata_location, overwrite=bool(request.overwrite)
+            context,
+            name,
+            KIND,
+            caller,
+            request.metadata_location,
+            overwrite=bool(request.overwrite),
         )
-        told = await run(desk, caller, work, [name, request])
-        return await answer(desk, told)
+        result = await run_once(context, caller, work, [name, request])
+        return await load_result(context, result)
 
     async def rename(self, catalog: str, request: RenameRequest, caller: Caller) -> None:
-        """Give a table another name."""
-        await rename(self._desk, catalog, request, KIND, caller)
+        """Rename a table."""
+        await rename_object(self._context, catalog, request, KIND, caller)
 
-    def _new(self, request: CreateTableRequest, table_id: str) -> Newborn:
-        desk = self._desk
-        location = (request.location or "").rstrip("/") or desk.locations.managed(table_id)
-        now_ms = desk.runtime.clock.now_ms()
+    def _new(self, request: CreateTableRequest, table_id: str) -> InitialMetadata:
+        context = self._context
+        location = (request.location or "").rstrip("/") or context.locations.managed(table_id)
+        now_ms = context.runtime.clock.now_ms()
         metadata = new_table(request, table_uuid=table_id, location=location, now_ms=now_ms)
-        check_new(desk, metadata, table_id)
-        return Newborn(metadata)
+        check_new_metadata(context, metadata, table_id)
+        return InitialMetadata(metadata)
 
-    async def _stage(self, birth: Birth) -> Loaded:
-        """What the table would be; nothing is kept but the folders that some engines need."""
-        desk = self._desk
-        await _free(desk, birth)
-        metadata = birth.make(birth.wanted_id or str(new_object_id(desk.runtime))).metadata
-        await desk.files.make_folders(str(metadata["location"]))
-        return Loaded(None, encode_metadata(metadata), config=desk.config, metadata=metadata)
+    async def _stage(self, creation: Creation) -> LoadedMetadata:
+        """The metadata of a staged table; only the folders that some engines need are written."""
+        context = self._context
+        await _check_free(context, creation)
+        metadata = creation.make(creation.wanted_id or str(new_object_id(context.runtime))).metadata
+        await context.files.make_folders(str(metadata["location"]))
+        return LoadedMetadata(
+            None, encode_metadata(metadata), config=context.config, metadata=metadata
+        )
 
 
-def staged_birth(desk: Desk, name: Name, request: CommitTableRequest, caller: Caller) -> Birth:
-    """The table that a commit with `assert-create` makes."""
+def staged_creation(
+    context: IcebergContext, name: FullName, request: CommitTableRequest, caller: Caller
+) -> Creation:
+    """The creation of a table by a commit with `assert-create`."""
     check_name(name.name, "table")
     given = next((u for u in request.updates if u.get("action") == "assign-uuid"), {}).get("uuid")
-    wanted = None if given is None else _uuid(str(given))
-    # As if by one request: what the client sets or removes comes later, and so wins.
+    wanted_id = None if given is None else _uuid(str(given))
+    # The client's updates come after the defaults, and so win.
     defaults: dict[str, Json] = {"action": "set-properties", "updates": {**NEW_TABLE}}
     updates: list[dict[str, Json]] = [defaults, *request.updates]
 
-    also: frozenset[str] = frozenset() if wanted is None else frozenset({wanted})
+    also: frozenset[str] = frozenset() if wanted_id is None else frozenset({wanted_id})
 
-    def build(table_id: str) -> Newborn:
-        wished = list(updates)
+    def build(table_id: str) -> InitialMetadata:
+        all_updates = list(updates)
         if given is None:
-            wished.append({"action": "assign-uuid", "uuid": table_id})
-        if not any(update.get("action") == "set-location" for update in wished):
-            location = desk.locations.managed(wanted or table_id)
-            wished.append({"action": "set-location", "location": location})
-        now_ms = desk.runtime.clock.now_ms()
-        desk.locations.check_updates(wished, None, is_create=True, table_id=table_id, also=also)
-        metadata = apply_updates(None, wished, now_ms=now_ms, previous_location=None)
-        check_new(desk, metadata, table_id, also)
-        check_strays(desk.locations, metadata)
-        return Newborn(metadata, also=also)
+            all_updates.append({"action": "assign-uuid", "uuid": table_id})
+        if not any(update.get("action") == "set-location" for update in all_updates):
+            location = context.locations.managed(wanted_id or table_id)
+            all_updates.append({"action": "set-location", "location": location})
+        now_ms = context.runtime.clock.now_ms()
+        context.locations.check_updates(
+            all_updates, None, is_create=True, table_id=table_id, also=also
+        )
+        metadata = apply_updates(None, all_updates, now_ms=now_ms, previous_location=None)
+        check_new_metadata(context, metadata, table_id, also)
+        check_strays(context.locations, metadata)
+        return InitialMetadata(metadata, also=also)
 
-    make = remembered(build)
-    make(wanted or str(new_object_id(desk.runtime)))
-    return Birth(name, KIND, caller, "create", make, wanted_id=wanted, is_required=True)
-
-
-async def load(desk: Desk, name: Name, kind: ObjectKind) -> Loaded:
-    """The metadata in effect: one round trip in a warm process, three where only the catalog is."""
-    found = await resolve(desk, name, kind, ahead=True)
-    known = desk.shelf.get(found.location)
-    if known is None:
-        return await desk.load(found.location)
-    if desk.files.is_local(found.location) and not await desk.files.exists(found.location):
-        desk.shelf.forget(found.location)  # on a disk people move files by hand
-        raise missing_file(found.location)
-    return known
+    make = build_once(build)
+    make(wanted_id or str(new_object_id(context.runtime)))
+    return Creation(name, KIND, caller, "create", make, wanted_id=wanted_id, is_required=True)
 
 
-async def answer(desk: Desk, told: Told) -> Loaded:
-    """The metadata that a change has led to; if they are gone by now, what is in effect instead.
+async def load_metadata(
+    context: IcebergContext, name: FullName, kind: ObjectKind
+) -> LoadedMetadata:
+    """The metadata in effect: one round trip in a warm process, three with only the catalog cached."""
+    resolved = await resolve_name(context, name, kind, ahead=True)
+    cached = context.metadata_cache.get(resolved.location)
+    if cached is None:
+        return await context.load(resolved.location)
+    if context.files.is_local(resolved.location) and not await context.files.exists(
+        resolved.location
+    ):
+        context.metadata_cache.forget(resolved.location)  # on a disk people move files by hand
+        raise missing_file(resolved.location)
+    return cached
 
-    The change has happened, so whatever is missing, the answer is no refusal (P12).
+
+async def load_result(context: IcebergContext, result: OperationResult) -> LoadedMetadata:
+    """The metadata after a change; if that file is deleted by now, the metadata in effect.
+
+    The change has happened, so a missing file is not a refusal (P12).
     """
-    if told.metadata_location is not None:
+    if result.metadata_location is not None:
         try:
-            return await desk.load(told.metadata_location)
-        except Refused:
-            pass  # the table has moved on, and given this file up
-    standing = await desk.standings.of(told.table_id or "")
-    if standing.location is None:
-        raise Unknown("the change was made, but its metadata are gone by now")
-    return await desk.load(standing.location)
+            return await context.load(result.metadata_location)
+        except IcebergError:
+            pass  # a later commit made this file obsolete
+    table_head = await context.heads.of(result.table_id or "")
+    if table_head.location is None:
+        raise Unknown(
+            "the change was made, but its metadata file is deleted by now; load the table"
+        )
+    return await context.load(table_head.location)
 
 
-async def rename(
-    desk: Desk, catalog: str, request: RenameRequest, kind: ObjectKind, caller: Caller
+async def rename_object(
+    context: IcebergContext, catalog: str, request: RenameRequest, kind: ObjectKind, caller: Caller
 ) -> None:
-    """Give a table or view another name."""
-    source = Name(catalog, request.source.namespace, request.source.name)
-    target = Name(
+    """Rename a table or view."""
+    source = FullName(catalog, request.source.namespace, request.source.name)
+    target = FullName(
         catalog,
         check_namespace(request.destination.namespace),
         check_name(request.destination.name, "table"),
     )
-    await run(desk, caller, RenameWork(desk, source, target, kind, caller), request)
+    await run_once(context, caller, RenameWork(context, source, target, kind, caller), request)
 
 
-async def names_in(
-    desk: Desk,
+async def list_names(
+    context: IcebergContext,
     catalog: str,
     namespace: tuple[str, ...],
     kind: ObjectKind,
@@ -235,53 +289,55 @@ async def names_in(
     after: str | None,
     limit: int | None,
 ) -> list[str]:
-    """The names of one kind in a namespace, in order, without those that are dead (P31)."""
+    """The names of one kind in a namespace, in order, without dead names (P31)."""
     levels = check_namespace(namespace)
-    doubtful, snapshot = await _doubts_and_head(desk)
+    unresolved, snapshot = await _unresolved_and_head(context)
     try:
         schema = (await snapshot.schema(SchemaName(catalog, levels))).row
     except NotFound as missing:
         raise no_such_namespace(levels) from missing
     names: list[str] = []
     while limit is None or len(names) < limit:
-        found = await snapshot.tables(schema.schema_id, after=after, limit=limit)
+        page = await snapshot.tables(schema.schema_id, after=after, limit=limit)
         names += [
             each.row.name
-            for each in found
-            if is_ours(each.row, kind) and not await _is_dead(desk, each, doubtful)
+            for each in page
+            if is_iceberg(each.row, kind) and not await _is_dropped(context, each, unresolved)
         ]
-        if limit is None or len(found) < limit:
+        if limit is None or len(page) < limit:
             break
-        after = found[-1].row.name
+        after = page[-1].row.name
     return names if limit is None else names[:limit]
 
 
-async def _doubts_and_head(desk: Desk) -> tuple[frozenset[str], Snapshot]:
-    """What is in doubt, and the newest snapshot, asked for at once."""
-    doubtful, snapshot = await desk.runtime.tasks.gather(
-        cast("Coroutine[Any, Any, frozenset[str] | Snapshot]", desk.doubts.open()),
-        cast("Coroutine[Any, Any, frozenset[str] | Snapshot]", desk.reader.head()),
+async def _unresolved_and_head(context: IcebergContext) -> tuple[frozenset[str], Snapshot]:
+    """The unresolved ids and the newest snapshot, read concurrently."""
+    unresolved, snapshot = await context.runtime.tasks.gather(
+        cast("Coroutine[Any, Any, frozenset[str] | Snapshot]", context.unresolved_names.open()),
+        cast("Coroutine[Any, Any, frozenset[str] | Snapshot]", context.reader.head()),
     )
-    return cast("frozenset[str]", doubtful), cast("Snapshot", snapshot)
+    return cast("frozenset[str]", unresolved), cast("Snapshot", snapshot)
 
 
-async def _is_dead(desk: Desk, found: CommittedRow[TableRow], doubtful: frozenset[str]) -> bool:
-    if found.row.table_id not in doubtful:
+async def _is_dropped(
+    context: IcebergContext, table: CommittedRow[TableRow], unresolved: frozenset[str]
+) -> bool:
+    if table.row.table_id not in unresolved:
         return False
-    return not (await desk.standings.of(found.row.table_id)).is_live
+    return not (await context.heads.of(table.row.table_id)).is_live
 
 
-async def _free(desk: Desk, birth: Birth) -> None:
-    """A refusal if the name or the place is taken, or there is nothing to have it in."""
-    taken = await occupant(desk, birth.name)
-    if taken is not None:
-        raise name_taken(birth, taken.kind)
-    if await is_crowded(desk, birth):
-        raise place_taken()
+async def _check_free(context: IcebergContext, creation: Creation) -> None:
+    """Raise if the name or the location is taken, or the namespace does not exist."""
+    occupant = await find_occupant(context, creation.name)
+    if occupant is not None:
+        raise name_taken_error(creation, occupant.kind)
+    if await is_location_taken(context, creation):
+        raise location_taken_error()
     try:
-        await (await desk.reader.head()).schema(birth.name.schema)
+        await (await context.reader.head()).schema(creation.name.schema)
     except NotFound as missing:
-        raise no_such_namespace(birth.name.namespace) from missing
+        raise no_such_namespace(creation.name.namespace) from missing
 
 
 def _uuid(text: str) -> str:

@@ -1,28 +1,22 @@
-"""Requests about views as the catalog's own API asks them: names and wishes, like those about tables."""
+"""Requests about views in the catalog's own API."""
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from arco.catalog.ddl import (
-    ColumnSpec,
-    Description,
-    DropTable,
-    SchemaName,
-    UpdateTable,
-)
+from arco.catalog.ddl import ColumnSpec, Description, DropTable, SchemaName, UpdateTable
 
 
 class Query(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """The query of a view in one dialect of SQL."""
+    """The query of a view in one SQL dialect."""
 
     sql: str
     dialect: str
 
 
 class CreateView(Description, frozen=True, kw_only=True):
-    """Make a view. Names in its query that are not whole lie in the defaults, or in its own schema."""
+    """Create a view. Partial names in its query are resolved in the defaults, or in its schema."""
 
     schema: SchemaName
     name: str
@@ -35,7 +29,7 @@ class CreateView(Description, frozen=True, kw_only=True):
 class Redefinition(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """What is to change in what a view shows; what is `UNSET` stays."""
+    """The changes of a view's definition; `UNSET` members stay."""
 
     queries: tuple[Query, ...] | UnsetType = UNSET
     columns: tuple[ColumnSpec, ...] | UnsetType = UNSET
@@ -44,7 +38,7 @@ class Redefinition(
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is to change."""
+        """Whether nothing changes."""
         return all(getattr(self, name) is UNSET for name in self.__struct_fields__)
 
 
@@ -55,7 +49,7 @@ class UpdateView(UpdateTable, frozen=True, kw_only=True):
 
 
 class DropView(DropTable, frozen=True, kw_only=True):
-    """Drop a view; it can be undropped until it is forgotten."""
+    """Drop a view; it can be undropped until the retention ends."""
 
 
 ViewRequest = CreateView | UpdateView | DropView

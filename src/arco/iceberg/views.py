@@ -1,22 +1,26 @@
-"""Views: all that Iceberg's clients can ask about them. They live like tables, on chains of their own."""
+"""Views: the operations that Iceberg's clients request. Like tables, each has its own pointer chain."""
 
 from arco.catalog.model import ObjectKind
 from arco.catalog.name import check_name
 from arco.core.errors import Invalid
 from arco.core.ids import new_object_id
-from arco.iceberg.birth import Birth, Newborn, check_new, remembered
-from arco.iceberg.commit import CommitWork
-from arco.iceberg.create import CreateWork
-from arco.iceberg.desk import Caller, Desk
+from arco.iceberg.commit import VIEW_ENGINE, CommitWork
+from arco.iceberg.context import Caller, IcebergContext
+from arco.iceberg.create import (
+    CreateWork,
+    Creation,
+    InitialMetadata,
+    build_once,
+    check_new_metadata,
+)
 from arco.iceberg.drop import DropWork
 from arco.iceberg.engine.view_metadata import new_view
-from arco.iceberg.keyed import run
-from arco.iceberg.kinds import VIEWS
-from arco.iceberg.loaded import Loaded
-from arco.iceberg.names import Name, check_namespace, resolve
-from arco.iceberg.refusal import Refused
+from arco.iceberg.errors import IcebergError
+from arco.iceberg.idempotency import run_once
+from arco.iceberg.loaded_metadata import LoadedMetadata
+from arco.iceberg.name_resolution import FullName, check_namespace, resolve_name
 from arco.iceberg.register import RegisterWork
-from arco.iceberg.tables import answer, load, names_in, rename
+from arco.iceberg.tables import list_names, load_metadata, load_result, rename_object
 from arco.iceberg.wire import (
     CommitViewRequest,
     CreateViewRequest,
@@ -28,48 +32,46 @@ KIND = ObjectKind.VIEW
 
 
 class Views:
-    """The views of a workspace."""
+    """Operations on views."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, context: IcebergContext) -> None:
+        self._context = context
 
     async def page(
         self, catalog: str, namespace: tuple[str, ...], *, after: str | None, limit: int | None
     ) -> list[str]:
         """The names of the views in a namespace, in order."""
-        return await names_in(self._desk, catalog, namespace, KIND, after=after, limit=limit)
+        return await list_names(self._context, catalog, namespace, KIND, after=after, limit=limit)
 
     async def create(
         self, catalog: str, namespace: tuple[str, ...], request: CreateViewRequest, caller: Caller
-    ) -> Loaded:
-        """Make a view."""
-        desk = self._desk
-        name = Name(catalog, check_namespace(namespace), check_name(request.name, "view"))
+    ) -> LoadedMetadata:
+        """Create a view."""
+        context = self._context
+        name = FullName(catalog, check_namespace(namespace), check_name(request.name, "view"))
 
-        def build(view_id: str) -> Newborn:
-            location = (request.location or "").rstrip("/") or desk.locations.managed(view_id)
-            now_ms = desk.runtime.clock.now_ms()
+        def build(view_id: str) -> InitialMetadata:
+            location = (request.location or "").rstrip("/") or context.locations.managed(view_id)
+            now_ms = context.runtime.clock.now_ms()
             try:
                 metadata = new_view(request, view_uuid=view_id, location=location, now_ms=now_ms)
-            except (
-                Invalid
-            ) as problem:  # clients tell a wrong view from a wrong request by this type
-                raise Refused(400, "IllegalArgumentException", str(problem)) from problem
-            check_new(desk, metadata, view_id)
-            return Newborn(metadata)
+            except Invalid as problem:  # clients recognise an invalid view by this type
+                raise IcebergError(400, "IllegalArgumentException", str(problem)) from problem
+            check_new_metadata(context, metadata, view_id)
+            return InitialMetadata(metadata)
 
-        make = remembered(build)
-        make(str(new_object_id(desk.runtime)))
-        work = CreateWork(desk, Birth(name, KIND, caller, "create", make))
-        return await answer(desk, await run(desk, caller, work, [name, request]))
+        make = build_once(build)
+        make(str(new_object_id(context.runtime)))
+        work = CreateWork(context, Creation(name, KIND, caller, "create", make))
+        return await load_result(context, await run_once(context, caller, work, [name, request]))
 
-    async def load(self, catalog: str, namespace: tuple[str, ...], name: str) -> Loaded:
+    async def load(self, catalog: str, namespace: tuple[str, ...], name: str) -> LoadedMetadata:
         """A view's metadata."""
-        return await load(self._desk, Name(catalog, tuple(namespace), name), KIND)
+        return await load_metadata(self._context, FullName(catalog, tuple(namespace), name), KIND)
 
     async def exists(self, catalog: str, namespace: tuple[str, ...], name: str) -> None:
-        """Nothing, if there is such a view."""
-        await resolve(self._desk, Name(catalog, tuple(namespace), name), KIND)
+        """Return if the view exists, else raise."""
+        await resolve_name(self._context, FullName(catalog, tuple(namespace), name), KIND)
 
     async def replace(
         self,
@@ -78,29 +80,31 @@ class Views:
         name: str,
         request: CommitViewRequest,
         caller: Caller,
-    ) -> Loaded:
+    ) -> LoadedMetadata:
         """Change a view."""
-        whole = Name(catalog, tuple(namespace), name)
-        work = CommitWork(self._desk, whole, request, caller, VIEWS)
-        told = await run(self._desk, caller, work, [whole, request])
-        return await answer(self._desk, told)
+        full_name = FullName(catalog, tuple(namespace), name)
+        work = CommitWork(self._context, full_name, request, caller, VIEW_ENGINE)
+        result = await run_once(self._context, caller, work, [full_name, request])
+        return await load_result(self._context, result)
 
     async def drop(
         self, catalog: str, namespace: tuple[str, ...], name: str, caller: Caller
     ) -> None:
         """Drop a view."""
-        whole = Name(catalog, tuple(namespace), name)
-        await run(self._desk, caller, DropWork(self._desk, whole, KIND, caller), [whole])
+        full_name = FullName(catalog, tuple(namespace), name)
+        await run_once(
+            self._context, caller, DropWork(self._context, full_name, KIND, caller), [full_name]
+        )
 
     async def register(
         self, catalog: str, namespace: tuple[str, ...], request: RegisterViewRequest, caller: Caller
-    ) -> Loaded:
-        """Give a name to a view's metadata that are there already."""
-        desk = self._desk
-        name = Name(catalog, check_namespace(namespace), check_name(request.name, "view"))
-        work = RegisterWork(desk, name, KIND, caller, request.metadata_location)
-        return await answer(desk, await run(desk, caller, work, [name, request]))
+    ) -> LoadedMetadata:
+        """Register an existing metadata file of a view under a name."""
+        context = self._context
+        name = FullName(catalog, check_namespace(namespace), check_name(request.name, "view"))
+        work = RegisterWork(context, name, KIND, caller, request.metadata_location)
+        return await load_result(context, await run_once(context, caller, work, [name, request]))
 
     async def rename(self, catalog: str, request: RenameRequest, caller: Caller) -> None:
-        """Give a view another name."""
-        await rename(self._desk, catalog, request, KIND, caller)
+        """Rename a view."""
+        await rename_object(self._context, catalog, request, KIND, caller)

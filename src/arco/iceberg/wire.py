@@ -1,6 +1,7 @@
-"""What clients send, as types. Updates and requirements stay JSON: the metadata engine reads them.
+"""Request bodies of the Iceberg REST protocol.
 
-Fields that we do not know are let through, since clients may be newer than we are.
+Updates and requirements stay JSON: the metadata engine reads them. Unknown fields are accepted, since
+clients may be newer than this server.
 """
 
 from typing import Any, TypeVar
@@ -14,7 +15,7 @@ T = TypeVar("T")
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """A body of the protocol."""
+    """A request body of the protocol."""
 
 
 class Identifier(Wire, frozen=True, kw_only=True):
@@ -25,7 +26,7 @@ class Identifier(Wire, frozen=True, kw_only=True):
 
 
 class CreateNamespaceRequest(Wire, frozen=True, kw_only=True):
-    """Make a namespace, and whatever is missing above it."""
+    """Create a namespace and its missing parents."""
 
     namespace: tuple[str, ...]
     properties: dict[str, str] = msgspec.field(default_factory=dict)
@@ -39,7 +40,7 @@ class UpdatePropertiesRequest(Wire, frozen=True, kw_only=True):
 
 
 class CreateTableRequest(Wire, frozen=True, kw_only=True):
-    """Make a table, or say only what it would look like."""
+    """Create a table, or stage its creation."""
 
     name: str
     schema: dict[str, Any]
@@ -51,7 +52,7 @@ class CreateTableRequest(Wire, frozen=True, kw_only=True):
 
 
 class RegisterTableRequest(Wire, frozen=True, kw_only=True):
-    """Give a name to a metadata file that is there already."""
+    """Register an existing metadata file under a name."""
 
     name: str
     metadata_location: str
@@ -59,7 +60,7 @@ class RegisterTableRequest(Wire, frozen=True, kw_only=True):
 
 
 class CommitTableRequest(Wire, frozen=True, kw_only=True):
-    """Change a table, if it still is what the requirements say."""
+    """Change a table if the requirements hold."""
 
     requirements: tuple[dict[str, Any], ...] = ()
     updates: tuple[dict[str, Any], ...] = ()
@@ -73,14 +74,14 @@ class CommitTransactionRequest(Wire, frozen=True, kw_only=True):
 
 
 class RenameRequest(Wire, frozen=True, kw_only=True):
-    """Give a table or view another name, perhaps in another namespace."""
+    """Rename a table or view, perhaps into another namespace."""
 
     source: Identifier
     destination: Identifier
 
 
 class CreateViewRequest(Wire, frozen=True, kw_only=True):
-    """Make a view."""
+    """Create a view."""
 
     name: str
     schema: dict[str, Any]
@@ -90,7 +91,7 @@ class CreateViewRequest(Wire, frozen=True, kw_only=True):
 
 
 class CommitViewRequest(Wire, frozen=True, kw_only=True):
-    """Change a view, if it still is what the requirements say."""
+    """Change a view if the requirements hold."""
 
     requirements: tuple[dict[str, Any], ...] = ()
     updates: tuple[dict[str, Any], ...] = ()
@@ -98,30 +99,30 @@ class CommitViewRequest(Wire, frozen=True, kw_only=True):
 
 
 class RegisterViewRequest(Wire, frozen=True, kw_only=True):
-    """Give a name to a view's metadata file that is there already."""
+    """Register an existing metadata file of a view under a name."""
 
     name: str
     metadata_location: str
 
 
 def read_request(raw: bytes, kind: type[T]) -> T:
-    """What was sent as a `kind`, or `Invalid`.
+    """A request body decoded as `kind`, or `Invalid`.
 
-    A member that is null is one that was left out: some clients write an empty list or map as null. It is
-    looked for only when the request makes no sense otherwise, so that nobody else pays for it.
+    A null member counts as omitted: some clients write an empty list or map as null. Nulls are removed
+    only if decoding fails, so that other requests do not pay for it.
     """
     try:
         return json.decode(raw, kind)
     except Invalid:
-        whole = _without_nulls(json.decode(raw, object))
+        full_name = _without_nulls(json.decode(raw, object))
     try:
-        return msgspec.convert(whole, kind)
+        return msgspec.convert(full_name, kind)
     except msgspec.ValidationError as problem:
         raise Invalid(json.explain(problem)) from problem
 
 
 def _without_nulls(value: object) -> object:
-    """A request less its nulls, and less those of the requests in it; updates are left as they are."""
+    """A request without its null members and those of nested requests; updates stay as they are."""
     if not isinstance(value, dict):
         return value
     kept = {key: member for key, member in value.items() if member is not None}

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from arco.api.metrics import Metrics
     from arco.flow.coordinator.garbage_collection import RunGcReport
     from arco.flow.publish.gc import ParquetGarbageCollector
-    from arco.iceberg.collection import TableJanitor
+    from arco.iceberg.garbage_collection import TableGarbageCollector
 
 
 def make_janitor(
     store: Store,
     compactor: CatalogCompactor,
-    iceberg_tables: "TableJanitor",
+    iceberg_tables: "TableGarbageCollector",
     collect_runs: Callable[[], Awaitable[object]],
     *,
     retention_ms: int,
@@ -81,7 +81,7 @@ def table_janitor(
     *,
     metrics: "Metrics",
     retention_ms: int,
-) -> "TableJanitor":
+) -> "TableGarbageCollector":
     """The collector of Iceberg tables, for a process that does not serve them.
 
     It reads tables with the janitor's store; nothing is changed through this workspace.

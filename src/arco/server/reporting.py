@@ -15,7 +15,7 @@ from arco.core.clock import Clock
 from arco.core.errors import ArcoError
 from arco.core.runtime import Runtime
 from arco.flow.coordinator.ports import ErrorReporter
-from arco.iceberg.reconciler import Reconciled
+from arco.iceberg.reconciler import ReconcilerRound
 from arco.server.coordinator_lock import CoordinatorLockTaken
 
 # The lease of a killed process runs out sooner than this: such a start is an ordinary one.
@@ -97,7 +97,7 @@ class ReconcilerReport:
         self._failed = failure_reporter(log, metrics)
         self._table_failed = table_failure_reporter(log, metrics, what=_RECONCILIATION_OF_A_TABLE)
 
-    def reconciled(self, done: Reconciled, *, full: bool) -> None:
+    def reconciled(self, done: ReconcilerRound, *, full: bool) -> None:
         """A round has ended."""
         self._metrics.reconciled(done, full=full, at_ms=self._clock.now_ms())
 

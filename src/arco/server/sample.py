@@ -11,7 +11,7 @@ from arco.catalog.reader import SnapshotReader
 from arco.core import json
 from arco.core.clock import utc
 from arco.core.errors import AlreadyExists
-from arco.iceberg.desk import Caller
+from arco.iceberg.context import Caller
 from arco.iceberg.native import NativeTables
 from arco.ledger.ingestion import EventIngestion
 

@@ -10,7 +10,7 @@ from arco.api.http.problem import HttpError
 from arco.api.iceberg.errors import COMMITS, ERROR_TYPES, ICEBERG_ERROR_FORMAT
 from arco.core import errors
 from arco.core.errors import ArcoError
-from arco.iceberg.refusal import Refused, no_such_table
+from arco.iceberg.errors import IcebergError, no_such_table
 
 READ = Operation.ICEBERG_LOAD_TABLE
 COMMIT = Operation.ICEBERG_UPDATE_TABLE
@@ -119,7 +119,7 @@ def test_a_refusal_of_iceberg_is_sent_word_for_word() -> None:
         "type": "NoSuchTableException",
         "code": 404,
     }
-    assert ICEBERG_ERROR_FORMAT.format(Refused(409, "X", "y"), COMMIT).expected
+    assert ICEBERG_ERROR_FORMAT.format(IcebergError(409, "X", "y"), COMMIT).expected
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_refusal_of_http_keeps_its_status_and_headers(status: int, kind: str) 
         (errors.InProgress("x", retry_after_ms=1_400), "2"),
         (errors.InProgress("x", retry_after_ms=64_000), "2"),
         (errors.Fenced("x"), "1"),
-        (Refused(503, "SlowDownException", "x"), "1"),
+        (IcebergError(503, "SlowDownException", "x"), "1"),
         (HttpError(503, "too_busy", "x", headers={"Retry-After": "1"}), "1"),
     ],
 )

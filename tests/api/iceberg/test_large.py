@@ -17,7 +17,7 @@ from arco.core.scope import Scope
 from arco.core.tasks import AsyncioTasks
 from arco.iceberg.engine.metadata import encode_metadata
 from arco.iceberg.engine.new_table import new_table
-from arco.iceberg.loaded import Form, Loaded
+from arco.iceberg.loaded_metadata import LoadedMetadata, SnapshotsMode
 from arco.iceberg.wire import CreateTableRequest
 from tests.api.iceberg.warehouse import SCHEMA, Warehouse
 from tests.api.server import Served
@@ -59,8 +59,10 @@ def long_properties() -> dict[str, str]:
     return {f"long-{at}": part for at in range(SIZE // PART)}
 
 
-@pytest.mark.parametrize("form", list(Form))
-async def test_a_large_answer_is_compressed_once_however_many_ask(api: Served, form: Form) -> None:
+@pytest.mark.parametrize("form", list(SnapshotsMode))
+async def test_a_large_answer_is_compressed_once_however_many_ask(
+    api: Served, form: SnapshotsMode
+) -> None:
     assert api.services.iceberg is not None
     tasks = CountingTasks()
     runtime = Runtime(api.services.runtime.clock, api.services.runtime.rng, tasks)
@@ -70,7 +72,7 @@ async def test_a_large_answer_is_compressed_once_however_many_ask(api: Served, f
     wish = CreateTableRequest(name="t", schema=SCHEMA, properties=long_properties())
     metadata = new_table(wish, table_uuid=UUID, location="s3://bucket/t", now_ms=1)
     location = "s3://bucket/t/metadata/00000-x.metadata.json"
-    loaded = Loaded(location, encode_metadata(metadata))
+    loaded = LoadedMetadata(location, encode_metadata(metadata))
     asked = call(accept_encoding="gzip")
     replies = await tasks.gather(*(handler_context.loaded(asked, loaded, form) for _ in range(8)))
     assert tasks.calls == 1

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from arco.core.json import Json
-from arco.iceberg.engine.metadata import Metadata
+from arco.core.json import Json, decode
+from arco.iceberg.engine.metadata import Metadata, complete_metadata, decompress
 from arco.iceberg.engine.new_table import new_table
 from arco.iceberg.engine.update import apply_updates
 from arco.iceberg.wire import CreateTableRequest
@@ -11,7 +11,12 @@ from arco.iceberg.wire import CreateTableRequest
 UUID = "32a7a133-13be-41e7-951f-cb4455d6b92e"
 OTHER_UUID = "45a94e48-f131-412b-aa5a-06441a1b2051"
 PLACE = "s3://bucket/warehouse/orders"
-BORN_MS = 1_700_000_000_000
+CREATED_MS = 1_700_000_000_000
+
+
+def parse_metadata(raw: bytes) -> Metadata:
+    """The metadata in a file, gzipped or not."""
+    return complete_metadata(decode(decompress(raw), dict))
 
 
 def column(field_id: int, name: str, kind: Json = "long", /, **more: Any) -> dict[str, Json]:
@@ -85,12 +90,15 @@ def table(
 ) -> Metadata:
     asked = {"format-version": str(version), **(properties or {})}
     return new_table(
-        request(schema, properties=asked, **more), table_uuid=UUID, location=PLACE, now_ms=BORN_MS
+        request(schema, properties=asked, **more),
+        table_uuid=UUID,
+        location=PLACE,
+        now_ms=CREATED_MS,
     )
 
 
 def apply(
-    base: Metadata | None, *updates: Json, now_ms: int = BORN_MS + 1, file: str | None = None
+    base: Metadata | None, *updates: Json, now_ms: int = CREATED_MS + 1, file: str | None = None
 ) -> Metadata:
     return apply_updates(base, updates, now_ms=now_ms, previous_location=file)
 
@@ -103,7 +111,7 @@ def snapshot(number: int, parent: int | None = None, /, **more: Any) -> dict[str
     found: dict[str, Json] = {
         "snapshot-id": number,
         "sequence-number": number,
-        "timestamp-ms": BORN_MS + number,
+        "timestamp-ms": CREATED_MS + number,
         "manifest-list": f"{PLACE}/metadata/snap-{number}.avro",
         "summary": {"operation": "append"},
         "schema-id": 0,
@@ -129,7 +137,7 @@ def append(base: Metadata, *numbers: int) -> Metadata:
     for number in numbers:
         parent = base["current-snapshot-id"]
         known = parent if isinstance(parent, int) and parent != -1 else None
-        base = apply(base, add(number, known), point(number), now_ms=BORN_MS + number)
+        base = apply(base, add(number, known), point(number), now_ms=CREATED_MS + number)
     return base
 
 

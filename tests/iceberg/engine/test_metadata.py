@@ -8,16 +8,9 @@ from pyiceberg.table.metadata import TableMetadataUtil
 
 from arco.core.errors import Conflict, Invalid
 from arco.core.json import Json, decode
-from arco.iceberg.engine.metadata import (
-    Facts,
-    Metadata,
-    encode_metadata,
-    facts,
-    parse_metadata,
-    refs_only,
-)
+from arco.iceberg.engine.metadata import Metadata, current_snapshot_id, encode_metadata, refs_only
 from tests.iceberg.engine.sample_metadata import (
-    BORN_MS,
+    CREATED_MS,
     ORDERS,
     PLACE,
     UUID,
@@ -25,6 +18,7 @@ from tests.iceberg.engine.sample_metadata import (
     append,
     apply,
     column,
+    parse_metadata,
     partition,
     point,
     snapshot,
@@ -63,20 +57,10 @@ def test_a_file_that_is_cut_short_is_refused_even_if_its_text_is_whole() -> None
         parse_metadata(gzip.compress(encode_metadata(table()))[:-4])
 
 
-def test_the_facts_of_a_table() -> None:
-    assert facts(append(table(3, properties={"a": "1"}))) == Facts(
-        table_uuid=UUID,
-        location=PLACE,
-        current_schema_id=0,
-        snapshot_id=None,
-        sequence_number=0,
-        format_version=3,
-        properties={"write.parquet.compression-codec": "zstd", "a": "1"},
-    )
-    assert facts(append(table(2), 1, 2)).snapshot_id == 2
-    assert facts(append(table(2), 1, 2)).sequence_number == 2
-    assert facts(table(1)).snapshot_id is None
-    assert facts(table(1)).sequence_number == 0
+def test_the_current_snapshot_is_the_last_of_main_or_none() -> None:
+    assert current_snapshot_id(append(table(2), 1, 2)) == 2
+    assert current_snapshot_id(table(1)) is None
+    assert current_snapshot_id(table(3)) is None
 
 
 def test_refs_only_leaves_the_snapshots_that_have_a_name() -> None:
@@ -91,12 +75,12 @@ OLD_V1: Metadata = {
     "format-version": 1,
     "table-uuid": UUID,
     "location": PLACE,
-    "last-updated-ms": BORN_MS,
+    "last-updated-ms": CREATED_MS,
     "last-column-id": 3,
     "schema": ORDERS,
     "partition-spec": [partition(2, "d", "day"), partition(3, "country")],
     "current-snapshot-id": 7,
-    "snapshots": [{"snapshot-id": 7, "timestamp-ms": BORN_MS, "manifest-list": "m.avro"}],
+    "snapshots": [{"snapshot-id": 7, "timestamp-ms": CREATED_MS, "manifest-list": "m.avro"}],
     "vendor": {"x": 1},
 }
 
@@ -199,7 +183,7 @@ def test_a_file_of_any_shape_is_sound_or_invalid_and_never_a_crash(data: st.Data
     except Invalid as refusal:
         assert str(refusal)
         return
-    facts(read)
+    current_snapshot_id(read)
     refs_only(read)
     try:
         apply(read, update("set-properties", updates={"n": "1"}), add(1), point(1))

@@ -4,15 +4,16 @@ from hypothesis import strategies as st
 
 from arco.core.errors import Invalid
 from arco.core.json import Json, encode
-from arco.iceberg.engine.metadata import encode_metadata, parse_metadata
+from arco.iceberg.engine.metadata import encode_metadata
 from arco.iceberg.engine.new_table import new_table
 from tests.iceberg.engine.sample_metadata import (
-    BORN_MS,
+    CREATED_MS,
     ORDERS,
     PLACE,
     UUID,
     column,
     order,
+    parse_metadata,
     partition,
     request,
     sort,
@@ -24,13 +25,13 @@ from tests.iceberg.engine.test_requirement import JUNK
 
 
 def test_a_new_table_is_of_version_2_and_empty() -> None:
-    made = new_table(request(), table_uuid=UUID, location=f"{PLACE}/", now_ms=BORN_MS)
+    made = new_table(request(), table_uuid=UUID, location=f"{PLACE}/", now_ms=CREATED_MS)
     assert made == {
         "format-version": 2,
         "table-uuid": UUID,
         "location": PLACE,
         "last-sequence-number": 0,
-        "last-updated-ms": BORN_MS,
+        "last-updated-ms": CREATED_MS,
         "last-column-id": 3,
         "current-schema-id": 0,
         "schemas": [{**ORDERS, "schema-id": 0}],

@@ -5,14 +5,15 @@ from arco.core.json import Json
 from arco.iceberg.engine.partition_spec import (
     check_names,
     check_sequential,
+    check_source,
     check_sources,
     last_field_id,
     read_spec,
-    spec_mark,
+    read_transform,
+    spec_fingerprint,
     with_field_ids,
 )
 from arco.iceberg.engine.schema import index_schema, read_schema
-from arco.iceberg.engine.transform import check_source, read_transform
 from tests.iceberg.engine.sample_metadata import column, list_of, map_of, partition, spec, struct
 
 SCHEMA = index_schema(
@@ -152,7 +153,7 @@ def test_partition_names_are_unique_and_not_empty() -> None:
 def test_specs_are_the_same_whatever_their_ids() -> None:
     one = spec(partition(1, "p", "BUCKET[4]", **{"field-id": 1000}), **{"spec-id": 3})
     same = spec(partition(1, "p", "bucket[4]", **{"field-id": 1007}), **{"spec-id": 0})
-    assert spec_mark(one) == spec_mark(same)
+    assert spec_fingerprint(one) == spec_fingerprint(same)
     for other in (
         spec(partition(2, "p", "bucket[4]")),
         spec(partition(1, "q", "bucket[4]")),
@@ -160,7 +161,7 @@ def test_specs_are_the_same_whatever_their_ids() -> None:
         spec(),
         spec(partition(1, "p", "bucket[4]"), partition(2, "q", "day")),
     ):
-        assert spec_mark(one) != spec_mark(other)
+        assert spec_fingerprint(one) != spec_fingerprint(other)
 
 
 def test_fields_without_ids_get_new_ones_or_those_of_the_same_field_before() -> None:

@@ -14,9 +14,9 @@ from pyiceberg.table.metadata import TableMetadataUtil
 from pyiceberg.table.update import TableUpdate, update_table_metadata
 
 from arco.core.json import Json, decode
-from arco.iceberg.engine.metadata import Metadata, encode_metadata, facts
+from arco.iceberg.engine.metadata import Metadata, current_snapshot_id, encode_metadata
 from tests.iceberg.engine.sample_metadata import (
-    BORN_MS,
+    CREATED_MS,
     OTHER_UUID,
     add,
     append,
@@ -40,7 +40,7 @@ LEFT_OUT = ("last-updated-ms", "snapshot-log", "metadata-log", "schema", "partit
 
 
 def their_view(metadata: Metadata) -> dict[str, Any]:
-    """The metadata as PyIceberg understands them, so that only meanings are compared."""
+    """The metadata as PyIceberg reads it, so that only meanings are compared."""
     read = TableMetadataUtil.parse_raw(encode_metadata(metadata).decode())
     return decode(read.model_dump_json().encode(), dict)
 
@@ -80,7 +80,7 @@ def commits(draw: st.DrawFn, base: dict[str, Any]) -> list[Json]:
     )
     sorted_by = order(sort(1, f"bucket[{next_order}]"), **{"order-id": next_order})
     choices: list[list[Json]] = [
-        [add(fresh, facts(base).snapshot_id, **number), point(fresh)],
+        [add(fresh, current_snapshot_id(base), **number), point(fresh)],
         [add(fresh, **number), point(fresh, "dev")],
         [update("add-schema", schema=wider), update("set-current-schema", schema_id=-1)],
         [update("set-properties", updates={draw(st.sampled_from("ab")): draw(st.sampled_from("xy"))})],
@@ -120,7 +120,7 @@ def test_both_engines_make_the_same_of_a_commit(version: int, data: st.DataObjec
         if not base["properties"]:
             break
         updates = data.draw(commits(base))
-        made = apply(base, *updates, now_ms=BORN_MS + 100 + number, file=f"f{number}")
+        made = apply(base, *updates, now_ms=CREATED_MS + 100 + number, file=f"f{number}")
         assert comparable(their_view(made)) == comparable(theirs(base, updates))
         base = made
 

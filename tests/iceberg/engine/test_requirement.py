@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from arco.core.errors import Conflict, Invalid
 from arco.core.json import Json
-from arco.iceberg.engine.requirement import check_requirements, is_create
+from arco.iceberg.engine.requirement import check_requirements, is_create, was_applied
 from tests.iceberg.engine.sample_metadata import OTHER_UUID, UUID, append, apply, point, table
 
 TABLE = apply(append(table(), 5, 6), point(5, "audit"), point(6, "v1", "tag"))
@@ -140,3 +140,37 @@ def test_a_requirement_of_the_wrong_shape_is_invalid_and_never_a_crash(
             call()
         except (Invalid, Conflict) as refusal:
             assert str(refusal)
+
+
+ADDED: dict[str, Json] = {"snapshot-id": 7, "manifest-list": "file:///t/metadata/snap-7.avro"}
+OTHER: dict[str, Json] = {"snapshot-id": 8, "manifest-list": "file:///t/metadata/snap-8.avro"}
+
+
+def adding(*snapshots: Json) -> list[dict[str, Json]]:
+    return [{"action": "add-snapshot", "snapshot": each} for each in snapshots]
+
+
+def test_a_table_that_holds_the_very_snapshots_has_taken_the_request() -> None:
+    assert was_applied({"snapshots": [OTHER, ADDED]}, adding(ADDED))
+    assert was_applied({"snapshots": [OTHER, ADDED]}, adding(ADDED, OTHER))
+
+
+@pytest.mark.parametrize(
+    "updates",
+    [
+        [],
+        [{"action": "set-properties", "updates": {"a": "b"}}],
+        adding(ADDED, OTHER),
+        adding({**ADDED, "manifest-list": "file:///t/metadata/another.avro"}),
+        adding({"snapshot-id": 7}),
+        adding(None),
+    ],
+)
+def test_what_adds_nothing_or_something_else_was_not_applied(
+    updates: list[dict[str, Json]],
+) -> None:
+    assert not was_applied({"snapshots": [ADDED]}, updates)
+
+
+def test_a_table_without_snapshots_has_taken_nothing() -> None:
+    assert not was_applied({}, adding(ADDED))

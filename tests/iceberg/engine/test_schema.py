@@ -4,10 +4,10 @@ from hypothesis import strategies as st
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 
 from arco.core.errors import Invalid
-from arco.core.json import Json
+from arco.core.json import Json, encode
 from arco.iceberg.engine.field_type import MOST_DEPTH, read_plain
-from arco.iceberg.engine.fresh_ids import with_fresh_ids
-from arco.iceberg.engine.schema import check_version, index_schema, read_schema, schema_mark
+from arco.iceberg.engine.new_table import with_fresh_ids
+from arco.iceberg.engine.schema import check_version, index_schema, read_schema, schema_fingerprint
 from tests.iceberg.engine.sample_metadata import column, list_of, map_of, struct
 
 NESTED = struct(
@@ -174,7 +174,7 @@ def test_schemas_are_the_same_whatever_their_id_and_spelling() -> None:
         column(2, "g", "geometry(ogc:crs84)"),
         **{"schema-id": 0},
     )
-    assert schema_mark(read_schema(one)) == schema_mark(read_schema(other))
+    assert schema_fingerprint(read_schema(one)) == schema_fingerprint(read_schema(other))
 
 
 @pytest.mark.parametrize(
@@ -193,15 +193,15 @@ def test_schemas_are_the_same_whatever_their_id_and_spelling() -> None:
 )
 def test_schemas_that_mean_something_else_are_not_the_same(changed: dict[str, Json]) -> None:
     one = struct(column(1, "a"))
-    mark = schema_mark(read_schema(one))
-    assert mark == schema_mark(read_schema(struct(column(1, "a"))))
-    assert mark != schema_mark(read_schema(changed))
+    mark = schema_fingerprint(read_schema(one))
+    assert mark == schema_fingerprint(read_schema(struct(column(1, "a"))))
+    assert mark != schema_fingerprint(read_schema(changed))
 
 
 def test_true_and_1_are_different_defaults() -> None:
     one = {**struct(column(1, "a", "long", **{"write-default": 1}))}
     other = {**struct(column(1, "a", "long", **{"write-default": True}))}
-    assert schema_mark(one) != schema_mark(other)
+    assert schema_fingerprint(one) != schema_fingerprint(other)
 
 
 def test_fresh_ids_number_a_level_before_the_next() -> None:
@@ -256,3 +256,46 @@ def test_fresh_ids_are_those_that_pyiceberg_gives(sent: dict[str, Json]) -> None
     ours = Schema.model_validate(with_fresh_ids(schema))
     assert ours == theirs
     assert index_schema(with_fresh_ids(schema)).highest == theirs.highest_field_id
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("boolean", True), ("int", -5), ("long", 2**40), ("float", 1.5), ("double", 2.0),
+        ("string", ""), ("decimal(9, 2)", "14.20"), ("decimal(9, 0)", "-3"),
+        ("uuid", "f79c3e09-677c-4bbd-a479-3f349cb785e7"), ("date", "2007-12-03"),
+        ("time", "10:15:30.123456"), ("time", "10:15"), ("timestamp", "2007-12-03T10:15:30.1"),
+        ("timestamptz", "2007-12-03T10:15:30+00:00"), ("timestamptz", "2007-12-03T10:15:30Z"),
+        ("timestamp_ns", "2007-12-03T10:15:30.123456789"), ("fixed[2]", "00fF"),
+        ("timestamptz_ns", "2007-12-03T10:15:30.123456789+00:00"), ("binary", "78797a"),
+    ],
+)  # fmt: skip
+def test_a_default_of_the_right_kind_is_kept(kind: str, value: Json) -> None:
+    field = column(1, "a", kind, **{"write-default": value})
+    assert read_schema(struct(field))["fields"] == [field]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("boolean", 1), ("int", True), ("int", 2**31), ("int", "1"), ("long", 1.0), ("long", 2**63),
+        ("float", "1"), ("double", False), ("string", 1), ("decimal(9, 2)", "14.2"),
+        ("decimal(9, 2)", 14.2), ("decimal(9, 2)", "NaN"), ("uuid", "f79c"), ("date", "2007-13-03"),
+        ("date", "20071203"), ("date", 5), ("time", "25:00"), ("timestamp", "2007-12-03 10:15:30"),
+        ("timestamp", "2007-12-03T10:15:30Z"), ("timestamptz", "2007-12-03T10:15:30"),
+        ("timestamptz", "2007-12-03T10:15:30+02:00"), ("timestamptz", "2007-12-03"),
+        ("fixed[2]", "00f"), ("fixed[2]", "00ff00"), ("binary", "0"), ("binary", "zz"),
+        ("variant", {}), ("unknown", 0), ("geometry", "POINT (1 2)"), (struct(), {}),
+    ],
+)  # fmt: skip
+def test_a_default_of_the_wrong_kind_is_refused(kind: Json, value: Json) -> None:
+    with pytest.raises(Invalid):
+        read_schema(struct(column(1, "a", kind, **{"initial-default": value})))
+
+
+def test_a_default_is_stored_as_readers_expect_it() -> None:
+    schema = struct(
+        column(1, "a", "double", doc=None, **{"initial-default": 7, "write-default": None})
+    )
+    assert b'"initial-default":7.0' in encode(read_schema(schema))
+    assert read_schema(schema)["fields"] == [column(1, "a", "double", **{"initial-default": 7.0})]

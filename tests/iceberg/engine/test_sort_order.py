@@ -3,7 +3,7 @@ import pytest
 from arco.core.errors import Invalid
 from arco.core.json import Json
 from arco.iceberg.engine.schema import index_schema, read_schema
-from arco.iceberg.engine.sort_order import check_sources, order_mark, read_order
+from arco.iceberg.engine.sort_order import check_sources, order_fingerprint, read_order
 from tests.iceberg.engine.sample_metadata import column, list_of, order, sort, struct
 
 SCHEMA = index_schema(
@@ -52,7 +52,7 @@ def test_a_field_needs_a_column_that_fits() -> None:
 def test_orders_are_the_same_whatever_their_ids() -> None:
     one = order(sort(1, "DAY"), sort(2), **{"order-id": 4})
     same = order(sort(1, "day"), {**sort(2), "x": 1}, **{"order-id": 1})
-    assert order_mark(one) == order_mark(same)
+    assert order_fingerprint(one) == order_fingerprint(same)
     for other in (
         order(sort(2), sort(1, "day")),
         order(sort(1, "day")),
@@ -60,4 +60,4 @@ def test_orders_are_the_same_whatever_their_ids() -> None:
         order(sort(1, "day"), {**sort(2), "null-order": "nulls-last"}),
         order(),
     ):
-        assert order_mark(one) != order_mark(other)
+        assert order_fingerprint(one) != order_fingerprint(other)

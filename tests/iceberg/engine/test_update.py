@@ -4,7 +4,7 @@ from arco.core.errors import Invalid
 from arco.core.json import Json
 from arco.iceberg.engine.metadata import Metadata
 from tests.iceberg.engine.sample_metadata import (
-    BORN_MS,
+    CREATED_MS,
     ORDERS,
     OTHER_UUID,
     PLACE,
@@ -53,24 +53,26 @@ def test_all_unknown_updates_are_named_at_once_and_nothing_is_done() -> None:
 )  # fmt: skip
 def test_a_commit_that_changes_nothing_returns_the_base_itself(nothing: list[Json]) -> None:
     base = append(table(), 1, 2)
-    assert apply(base, *nothing, now_ms=BORN_MS + 99, file="f") is base
+    assert apply(base, *nothing, now_ms=CREATED_MS + 99, file="f") is base
 
 
 def test_a_commit_logs_the_file_before_it_and_its_time() -> None:
     base = table()
-    one = apply(base, update("set-properties", updates={"a": "1"}), now_ms=BORN_MS + 5, file="f0")
-    assert one["last-updated-ms"] == BORN_MS + 5
-    assert one["metadata-log"] == [{"timestamp-ms": BORN_MS, "metadata-file": "f0"}]
-    two = apply(one, update("set-properties", updates={"a": "2"}), now_ms=BORN_MS + 9, file="f1")
+    one = apply(
+        base, update("set-properties", updates={"a": "1"}), now_ms=CREATED_MS + 5, file="f0"
+    )
+    assert one["last-updated-ms"] == CREATED_MS + 5
+    assert one["metadata-log"] == [{"timestamp-ms": CREATED_MS, "metadata-file": "f0"}]
+    two = apply(one, update("set-properties", updates={"a": "2"}), now_ms=CREATED_MS + 9, file="f1")
     assert two["metadata-log"] == [
-        {"timestamp-ms": BORN_MS, "metadata-file": "f0"},
-        {"timestamp-ms": BORN_MS + 5, "metadata-file": "f1"},
+        {"timestamp-ms": CREATED_MS, "metadata-file": "f0"},
+        {"timestamp-ms": CREATED_MS + 5, "metadata-file": "f1"},
     ]
 
 
 def test_the_time_of_a_commit_is_never_before_that_of_its_base() -> None:
-    late = apply(table(), update("set-properties", updates={"a": "1"}), now_ms=BORN_MS - 10**6)
-    assert late["last-updated-ms"] == BORN_MS
+    late = apply(table(), update("set-properties", updates={"a": "1"}), now_ms=CREATED_MS - 10**6)
+    assert late["last-updated-ms"] == CREATED_MS
 
 
 @pytest.mark.parametrize(("most", "kept"), [("3", 3), ("1", 1), ("0", 1), ("-5", 1), (None, 100)])
@@ -93,7 +95,7 @@ def test_a_nonsense_limit_of_the_log_is_refused_and_one_that_is_there_does_no_ha
     assert apply(old, update("set-properties", updates={"a": "1"}), file="f")["metadata-log"] != []
 
 
-def test_assign_uuid_gives_a_table_its_identity_even_anew() -> None:
+def test_assign_uuid_sets_or_replaces_the_uuid() -> None:
     assert apply(table(), update("assign-uuid", uuid=OTHER_UUID))["table-uuid"] == OTHER_UUID
     with pytest.raises(Invalid, match="no UUID: orders"):
         apply(table(), update("assign-uuid", uuid="orders"))
@@ -169,7 +171,7 @@ def test_encryption_keys_come_and_go_in_version_3() -> None:
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_create_commit_makes_what_its_updates_say(version: int) -> None:
-    made = apply(None, *create_updates(version=version), now_ms=BORN_MS, file="ignored")
+    made = apply(None, *create_updates(version=version), now_ms=CREATED_MS, file="ignored")
     assert made == {**table(version), "properties": {"owner": "ada"}, "metadata-log": []}
 
 
@@ -196,7 +198,7 @@ def test_a_create_commit_that_leaves_something_out_is_refused(
 
 
 def test_a_create_commit_may_bring_its_first_snapshot() -> None:
-    made = apply(None, *create_updates(), add(1), point(1), now_ms=BORN_MS + 1)
+    made = apply(None, *create_updates(), add(1), point(1), now_ms=CREATED_MS + 1)
     assert (made["current-snapshot-id"], made["last-sequence-number"]) == (1, 1)
     with pytest.raises(Invalid, match="before a schema is added"):
         apply(None, add(1), *create_updates())

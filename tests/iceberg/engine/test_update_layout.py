@@ -77,7 +77,7 @@ def test_the_next_id_is_above_the_highest_in_whatever_order_schemas_stand() -> N
     assert ids(apply(base, add_schema(WIDER)), "schemas", "schema-id") == [7, 2, 8]
 
 
-def test_a_schema_that_is_there_already_stands_for_the_added_one() -> None:
+def test_an_equal_existing_schema_is_used_for_the_added_one() -> None:
     made = apply(table(), add_schema(WIDER), use_schema(-1))
     back = apply(made, add_schema({**ORDERS, "schema-id": 9}), use_schema(-1))
     assert ids(back, "schemas", "schema-id") == [0, 1]

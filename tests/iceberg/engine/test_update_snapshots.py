@@ -6,7 +6,7 @@ from arco.core.errors import Conflict, Invalid
 from arco.core.json import Json
 from arco.iceberg.engine.metadata import Metadata
 from tests.iceberg.engine.sample_metadata import (
-    BORN_MS,
+    CREATED_MS,
     add,
     append,
     apply,
@@ -32,7 +32,7 @@ def log(metadata: Metadata) -> list[tuple[Json, Json]]:
 
 
 def logged(*numbers: int) -> list[tuple[int, int]]:
-    return [(number, BORN_MS + number) for number in numbers]
+    return [(number, CREATED_MS + number) for number in numbers]
 
 
 def file_of(snapshot_id: int, size: int = 1) -> dict[str, Json]:
@@ -58,18 +58,18 @@ def test_an_added_snapshot_is_seen_once_main_names_it() -> None:
     assert added["snapshots"] == [snapshot(1, vendor={"a": 1})]
     assert (added["current-snapshot-id"], added["last-sequence-number"]) == (-1, 1)
     assert log(added) == []
-    seen = apply(added, point(1), now_ms=BORN_MS + 70)
+    seen = apply(added, point(1), now_ms=CREATED_MS + 70)
     assert seen["current-snapshot-id"] == 1
     assert seen["refs"] == {"main": {"snapshot-id": 1, "type": "branch"}}
     assert log(seen) == [
-        (1, BORN_MS + 70)
+        (1, CREATED_MS + 70)
     ]  # it was there before: what happens now is the going to it
 
 
 def test_a_snapshot_that_is_added_and_shown_at_once_is_logged_with_its_own_time() -> None:
-    made = apply(table(), add(1), point(1), now_ms=BORN_MS + 999)
+    made = apply(table(), add(1), point(1), now_ms=CREATED_MS + 999)
     assert log(made) == logged(1)
-    assert made["last-updated-ms"] == BORN_MS + 999
+    assert made["last-updated-ms"] == CREATED_MS + 999
 
 
 def test_nulls_of_a_snapshot_are_left_out_since_readers_trip_over_them() -> None:
@@ -112,7 +112,7 @@ def test_a_snapshot_without_a_parent_may_have_the_last_sequence_number_but_none_
 
 
 def test_version_1_has_no_sequence_numbers_and_may_list_manifests() -> None:
-    old: dict[str, Json] = {"snapshot-id": 5, "timestamp-ms": BORN_MS, "manifests": ["a.avro"]}
+    old: dict[str, Json] = {"snapshot-id": 5, "timestamp-ms": CREATED_MS, "manifests": ["a.avro"]}
     made = apply(table(1), update("add-snapshot", snapshot=old))
     assert made["snapshots"] == [old]
     assert "last-sequence-number" not in made
@@ -146,10 +146,10 @@ def test_snapshots_that_are_passed_by_within_a_commit_are_not_in_the_log() -> No
 
 def test_going_back_is_logged_at_the_time_of_the_commit() -> None:
     base = append(table(), 1, 2, 3)
-    back = apply(base, point(1), now_ms=BORN_MS + 500)
-    assert log(back) == [*logged(1, 2, 3), (1, BORN_MS + 500)]
-    there_and_back = apply(base, add(4, 3), point(4), point(3), now_ms=BORN_MS + 500)
-    assert log(there_and_back) == [*logged(1, 2, 3), (3, BORN_MS + 500)]
+    back = apply(base, point(1), now_ms=CREATED_MS + 500)
+    assert log(back) == [*logged(1, 2, 3), (1, CREATED_MS + 500)]
+    there_and_back = apply(base, add(4, 3), point(4), point(3), now_ms=CREATED_MS + 500)
+    assert log(there_and_back) == [*logged(1, 2, 3), (3, CREATED_MS + 500)]
 
 
 def test_branches_and_tags_keep_their_limits_and_leave_the_log_alone() -> None:
@@ -238,18 +238,21 @@ MINUTE_MS = 60_000
 
 
 def test_a_log_that_would_run_backwards_is_refused() -> None:
-    late_ms = BORN_MS + 10 * MINUTE_MS
+    late_ms = CREATED_MS + 10 * MINUTE_MS
     base = apply(table(), add(1, **{"timestamp-ms": late_ms}), point(1), now_ms=late_ms)
-    apply(base, add(2, 1, **{"timestamp-ms": BORN_MS + 9 * MINUTE_MS}), point(2))
+    apply(base, add(2, 1, **{"timestamp-ms": CREATED_MS + 9 * MINUTE_MS}), point(2))
     with pytest.raises(Invalid, match="more than a minute before"):
-        apply(base, add(2, 1, **{"timestamp-ms": BORN_MS + 9 * MINUTE_MS - 1}), point(2))
+        apply(base, add(2, 1, **{"timestamp-ms": CREATED_MS + 9 * MINUTE_MS - 1}), point(2))
 
 
 def test_a_snapshot_from_the_future_is_refused() -> None:
-    apply(table(), add(1, **{"timestamp-ms": BORN_MS + MINUTE_MS}), point(1), now_ms=BORN_MS)
+    apply(table(), add(1, **{"timestamp-ms": CREATED_MS + MINUTE_MS}), point(1), now_ms=CREATED_MS)
     with pytest.raises(Invalid, match="before last snapshot log entry"):
         apply(
-            table(), add(1, **{"timestamp-ms": BORN_MS + MINUTE_MS + 1}), point(1), now_ms=BORN_MS
+            table(),
+            add(1, **{"timestamp-ms": CREATED_MS + MINUTE_MS + 1}),
+            point(1),
+            now_ms=CREATED_MS,
         )
 
 

@@ -1,6 +1,6 @@
-"""What a commit costs grows with what was sent, and what nobody has to send at once is refused.
+"""The cost of a commit grows with its size, and a commit that is too large is refused.
 
-Steps are counted, not seconds: the calls of Python functions tell the growth on any machine.
+Steps are counted, not seconds: the calls of Python functions show the growth on any machine.
 """
 
 import sys
@@ -122,7 +122,7 @@ def test_of_two_schemas_that_mean_the_same_the_first_is_used_again() -> None:
     assert [each["schema-id"] for each in _objects(taken, "schemas")] == [0, 1, 2]
 
 
-def test_a_schema_that_was_removed_in_the_same_commit_is_added_anew() -> None:
+def test_a_schema_that_was_removed_in_the_same_commit_is_added_again() -> None:
     new = update("add-schema", schema=struct(column(1, "id"), column(9, "x")))
     done = apply(apply(table(), new), update("remove-schemas", schema_ids=[1]), new)
     assert [each["schema-id"] for each in _objects(done, "schemas")] == [0, 1]

@@ -117,7 +117,7 @@ def test_a_version_of_the_wrong_shape_is_refused(more: Object, reason: str) -> N
         view(version(more=more))
 
 
-def test_properties_that_are_ours_cannot_be_set() -> None:
+def test_reserved_properties_cannot_be_set() -> None:
     with pytest.raises(Invalid, match=r"'Arco\.id' is reserved"):
         view(properties={"Arco.id": "1"})
 
@@ -153,12 +153,12 @@ def test_a_view_is_somewhere() -> None:
         ({"properties": {"a": 1}}, "must be a string"),
     ],
 )
-def test_a_file_that_is_no_view_of_ours_says_why(more: Object, reason: str) -> None:
+def test_a_file_that_is_no_valid_view_is_refused_with_the_reason(more: Object, reason: str) -> None:
     with pytest.raises(Invalid, match=reason):
         check_view({**view(), **more})
 
 
-def test_a_view_of_somebody_else_is_taken_with_all_that_we_do_not_know() -> None:
+def test_a_view_from_another_catalog_keeps_its_unknown_members() -> None:
     theirs: Metadata = {**view(), "x-own": {"deep": [1]}}
     before = copy.deepcopy(theirs)
     assert check_view(theirs) == before

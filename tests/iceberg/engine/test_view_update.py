@@ -96,10 +96,7 @@ def test_a_version_that_is_there_already_is_used_again_and_counts_from_now() -> 
 
 
 def test_the_same_change_by_two_clients_succeeds_twice_and_is_made_once() -> None:
-    change = (
-        add_schema(OTHER),
-        *replace(version(sql("select 2"), number=2, schema_id=-1)),
-    )
+    change = (add_schema(OTHER), *replace(version(sql("select 2"), number=2, schema_id=-1)))
     once = applied(view(), *change)
     assert applied(once, *change) is once
 

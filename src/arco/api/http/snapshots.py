@@ -20,7 +20,7 @@ from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.errors import Invalid, NotFound
 from arco.core.tasks import Task, Tasks
-from arco.iceberg.doubt import Doubtful, Doubts
+from arco.iceberg.unresolved_names import UnresolvedIds, UnresolvedNames
 
 T = TypeVar("T")
 
@@ -130,7 +130,9 @@ class SharedRead(Generic[T]):
 class SnapshotReads:
     """Snapshots for requests, and which tables in them have unresolved names."""
 
-    def __init__(self, reader: SnapshotReader, tasks: Tasks, doubts: Doubts | None = None) -> None:
+    def __init__(
+        self, reader: SnapshotReader, tasks: Tasks, doubts: UnresolvedNames | None = None
+    ) -> None:
         self._reader = reader
         self._tasks = tasks
         # Late bound: tests replace `reader.head`.
@@ -141,15 +143,15 @@ class SnapshotReads:
         """The newest snapshot, by a read that begins after this call."""
         return await self._heads.read()
 
-    async def head_with_unresolved(self) -> tuple[Snapshot, Doubtful]:
+    async def head_with_unresolved(self) -> tuple[Snapshot, UnresolvedIds]:
         """The newest snapshot, and the tables whose names are unresolved (P31)."""
         if self._unresolved is None:
-            return await self.head(), Doubtful()
-        both: list[Snapshot | Doubtful] = await self._tasks.gather(
-            cast("Coroutine[Any, Any, Snapshot | Doubtful]", self._heads.read()),
-            cast("Coroutine[Any, Any, Snapshot | Doubtful]", self._unresolved.read()),
+            return await self.head(), UnresolvedIds()
+        both: list[Snapshot | UnresolvedIds] = await self._tasks.gather(
+            cast("Coroutine[Any, Any, Snapshot | UnresolvedIds]", self._heads.read()),
+            cast("Coroutine[Any, Any, Snapshot | UnresolvedIds]", self._unresolved.read()),
         )
-        return cast("Snapshot", both[0]), cast("Doubtful", both[1])
+        return cast("Snapshot", both[0]), cast("UnresolvedIds", both[1])
 
     async def at(self, as_of: str | None, head: Snapshot | None = None) -> Snapshot:
         """The snapshot at a point; the newest is `head`, if that was read already."""

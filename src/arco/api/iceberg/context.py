@@ -13,8 +13,8 @@ from arco.catalog.name import LEVEL, MOST_LEVELS
 from arco.core import json
 from arco.core.errors import Invalid
 from arco.core.tasks import Task
-from arco.iceberg.desk import Caller
-from arco.iceberg.loaded import Form, Loaded
+from arco.iceberg.context import Caller
+from arco.iceberg.loaded_metadata import LoadedMetadata, SnapshotsMode
 from arco.iceberg.service import Iceberg
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -23,7 +23,7 @@ _LARGE_BYTES = 256 * 1024  # encoded in a thread
 
 VARY = "Accept-Encoding"
 
-_Key = tuple[int, Form, bool]  # which metadata, in which form, compressed or not
+_Key = tuple[int, SnapshotsMode, bool]  # which metadata, in which form, compressed or not
 
 
 class IcebergHandlerContext:
@@ -40,7 +40,12 @@ class IcebergHandlerContext:
         return await self.iceberg.catalog(call.path_params["prefix"])
 
     async def loaded(
-        self, call: Call[Any, Any], loaded: Loaded, form: Form = Form.ALL, *, tagged: bool = True
+        self,
+        call: Call[Any, Any],
+        loaded: LoadedMetadata,
+        form: SnapshotsMode = SnapshotsMode.ALL,
+        *,
+        tagged: bool = True,
     ) -> Reply:
         """The reply with the metadata of a table or a view, compressed if the client accepts that."""
         headers = {"Vary": VARY}
@@ -51,7 +56,9 @@ class IcebergHandlerContext:
             headers["Content-Encoding"] = "gzip"
         return Reply(200, body, headers=headers, revalidates=False)
 
-    async def _body(self, call: Call[Any, Any], loaded: Loaded, form: Form) -> tuple[bytes, bool]:
+    async def _body(
+        self, call: Call[Any, Any], loaded: LoadedMetadata, form: SnapshotsMode
+    ) -> tuple[bytes, bool]:
         """The body, and whether it is compressed."""
         gzip = takes_gzip(call.headers.get(b"accept-encoding"))
         body = loaded.ready(form, packed=gzip)
@@ -61,7 +68,9 @@ class IcebergHandlerContext:
             return _encode_body(loaded, form, gzip=gzip)
         return await self._encode_shared(loaded, form, gzip=gzip)
 
-    async def _encode_shared(self, loaded: Loaded, form: Form, *, gzip: bool) -> tuple[bytes, bool]:
+    async def _encode_shared(
+        self, loaded: LoadedMetadata, form: SnapshotsMode, *, gzip: bool
+    ) -> tuple[bytes, bool]:
         """Encode large metadata in a thread, once for concurrent requests."""
         key = (id(loaded), form, gzip)
         task = self._encoding.get(key)
@@ -69,14 +78,14 @@ class IcebergHandlerContext:
             task = self._encoding[key] = self._tasks.spawn(self._encode(key, loaded))
         return await task.wait()
 
-    async def _encode(self, key: _Key, loaded: Loaded) -> tuple[bytes, bool]:
+    async def _encode(self, key: _Key, loaded: LoadedMetadata) -> tuple[bytes, bool]:
         try:
             return await self._tasks.in_thread(lambda: _encode_body(loaded, key[1], gzip=key[2]))
         finally:
             del self._encoding[key]
 
 
-def _encode_body(loaded: Loaded, form: Form, *, gzip: bool) -> tuple[bytes, bool]:
+def _encode_body(loaded: LoadedMetadata, form: SnapshotsMode, *, gzip: bool) -> tuple[bytes, bool]:
     body = loaded.body(form)
     if gzip and len(body) > _SMALL_BYTES:
         return loaded.gzipped(form), True

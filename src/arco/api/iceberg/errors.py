@@ -32,7 +32,7 @@ from arco.core.errors import (
     Unavailable,
     Unknown,
 )
-from arco.iceberg.refusal import FENCED, Refused
+from arco.iceberg.errors import FENCED, IcebergError
 
 # Operations whose outcome is unknown to a client that gets no answer.
 COMMITS = frozenset(
@@ -130,7 +130,7 @@ class ErrorResponse(msgspec.Struct, frozen=True):
 
 def error_of(error: BaseException, operation: str) -> ErrorModel:
     """The error that is sent for `error`, which has ended `operation`."""
-    if isinstance(error, Refused):
+    if isinstance(error, IcebergError):
         return ErrorModel(error.message, error.kind, error.status)
     if isinstance(error, HttpError):
         return ErrorModel(error.detail, _HTTP_ERROR_TYPES.get(error.status, INTERNAL), error.status)
@@ -149,7 +149,7 @@ class IcebergErrorFormat:
         model = error_of(error, operation)
         reply = Reply(model.code, json.encode(ErrorResponse(model)), headers=_headers(error, model))
         return FormattedError(
-            reply, model.type, expected=isinstance(error, ArcoError | HttpError | Refused)
+            reply, model.type, expected=isinstance(error, ArcoError | HttpError | IcebergError)
         )
 
 

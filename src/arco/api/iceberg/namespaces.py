@@ -16,7 +16,7 @@ from arco.api.iceberg.context import (
     namespace_of,
 )
 from arco.api.iceberg.queries import NamespacesQuery, read_page
-from arco.iceberg.refusal import Refused
+from arco.iceberg.errors import IcebergError
 from arco.iceberg.wire import CreateNamespaceRequest, UpdatePropertiesRequest
 
 
@@ -59,7 +59,7 @@ class NamespaceHandlers:
         parent = call.query.parent
         try:
             return await self._children(catalog, parent, call.query)
-        except Refused as refused:
+        except IcebergError as refused:
             unescaped = unquote(parent)
             if refused.status != 404 or unescaped == parent:
                 raise

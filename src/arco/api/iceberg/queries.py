@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from arco.api.http.request import LenientQuery
 from arco.core.errors import Invalid
-from arco.iceberg.loaded import Form
+from arco.iceberg.loaded_metadata import SnapshotsMode
 
 _BOOLEANS = {"true": True, "false": False}
 
@@ -41,7 +41,7 @@ class NamespacesQuery(IcebergPageQuery, frozen=True, kw_only=True):
 class LoadTableQuery(LenientQuery, frozen=True, kw_only=True):
     """Which snapshots of a table are loaded."""
 
-    snapshots: Form = Form.ALL
+    snapshots: SnapshotsMode = SnapshotsMode.ALL
 
 
 class IcebergDropQuery(LenientQuery, frozen=True, kw_only=True, rename="camel"):

@@ -85,7 +85,7 @@ class ConfigHandlers:
 
     def _defaults(self) -> dict[str, str]:
         """The location root of managed tables, and the settings to reach it."""
-        config = json.decode(self._context.iceberg.desk.config, dict[str, str])
+        config = json.decode(self._context.iceberg.context.config, dict[str, str])
         return {**config, LOCATION_ROOT: self._context.services.location_root}
 
 

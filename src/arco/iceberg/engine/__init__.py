@@ -1,6 +1,6 @@
-"""The metadata engine: what an Iceberg table or view is, and what a commit makes of it.
+"""The metadata engine: checks Iceberg metadata and applies the updates of a commit to it.
 
-Pure functions from metadata, as decoded JSON, to metadata: no store, no clock, no names. It promises the
-meaning of the reference implementation, keeps what it does not understand, and never changes what it was
-given. It may enter core, and the catalog's words for columns and types.
+Pure functions from metadata, as decoded JSON, to metadata: no store, no clock, no names. It promises
+the semantics of the Java reference implementation, keeps unknown members and never changes its input.
+It may import core, and the catalog's types for columns.
 """

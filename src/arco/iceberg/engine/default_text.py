@@ -1,6 +1,6 @@
-"""Default values of columns as SQL writes them (`7`, `'a'`, `DATE '2026-01-31'`) and as Iceberg does.
+"""Default values of columns as SQL literals: `7`, `'a'`, `DATE '2026-01-31'`.
 
-Only literals: Iceberg keeps a value, not what computes it. A moment without a time zone is one in UTC.
+Literals only: Iceberg stores a value, not an expression. A timestamp without a time zone is in UTC.
 """
 
 import re
@@ -13,10 +13,10 @@ from arco.core import json
 from arco.core.errors import Invalid
 from arco.core.json import Json
 from arco.iceberg.engine.default_value import read_value
-from arco.iceberg.engine.field_type import kind_of
+from arco.iceberg.engine.field_type import type_name
 
 _MOST_CHARACTERS = 4_096  # of a default value in the catalog
-# What may stand before the quotes; the first is what we print.
+# Keywords that may precede the quotes; the first is the one that is printed.
 _KEYWORDS = {
     "date": ("DATE",),
     "time": ("TIME",),
@@ -34,10 +34,10 @@ _MOMENT = re.compile(
 
 
 def print_default(kind: Json, value: Json) -> str | None:
-    """The value of a column of type `kind` in SQL; None if there is none, or one too long to show."""
+    """A default of type `kind` as an SQL literal; None if there is none or it is too long."""
     if value is None:
         return None
-    name = kind_of(kind)
+    name = type_name(kind)
     if isinstance(value, str) and name != "decimal":
         text = _prefix(name) + print_string(value)
     else:
@@ -67,14 +67,14 @@ def read_default(kind: Json, text: str, what: str) -> Json:
     if text.strip().lower() == "null":
         return None
     try:
-        read = _READERS.get(kind_of(kind), _none)
+        read = _READERS.get(type_name(kind), _none)
         return read_value(kind, read(str(kind), text.strip()), what)
     except (ValueError, OverflowError) as problem:
         raise _no_literal(kind, text, what) from problem
 
 
 def _no_literal(kind: Json, text: str, what: str) -> Invalid:
-    shown = kind if isinstance(kind, str) else kind_of(kind)
+    shown = kind if isinstance(kind, str) else type_name(kind)
     return Invalid(f"the default of {what[:80]} is no literal of type {shown}: {text[:80]!r}")
 
 
@@ -98,7 +98,7 @@ def _float(_: str, text: str) -> Json:
 
 
 def _decimal(kind: str, text: str) -> Json:
-    """The number with exactly as many digits after the point as the type has."""
+    """The number with the scale of the type."""
     precision, scale = (int(each) for each in re.findall(r"\d+", kind))
     if not _NUMBER.fullmatch(text):
         return _none(kind, text)
@@ -109,9 +109,9 @@ def _decimal(kind: str, text: str) -> Json:
 
 
 def _quoted(kind: str, text: str) -> str:
-    """What stands between the quotes, with or without the type's name before them."""
+    """The quoted text of a literal, with or without its keyword."""
     found = tokens(text)
-    if found[0].keyword.upper() in _KEYWORDS.get(kind_of(kind), ()):
+    if found[0].keyword.upper() in _KEYWORDS.get(type_name(kind), ()):
         found = found[1:]
     if len(found) != 2 or found[0].kind != "string":
         raise ValueError(text)

@@ -1,4 +1,4 @@
-"""Default values of columns, in the JSON form that Iceberg gives single values."""
+"""Default values of columns in Iceberg's JSON form of single values."""
 
 import re
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 from arco.core.errors import Invalid
 from arco.core.json import Json
 from arco.iceberg.engine import shape
-from arco.iceberg.engine.field_type import kind_of
+from arco.iceberg.engine.field_type import type_name
 from arco.iceberg.engine.shape import Object
 
 KEYS = ("initial-default", "write-default")
@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d{1,4})?")
 
 
 def read_defaults(field: Object, kind: Json, what: str) -> Object:
-    """`field` with its defaults checked against its type, and null ones left out."""
+    """`field` with its defaults checked against its type, without null ones."""
     field = shape.without_nulls(field, *KEYS)
     for key in KEYS:
         if key in field:
@@ -34,7 +34,7 @@ def read_value(kind: Json, value: Json, what: str) -> Json:
     """`value` as a single value of the type `kind`, or `Invalid`."""
     if not isinstance(kind, str):
         raise Invalid(f"Invalid default value for {what}: a nested type has none but null")
-    reader = _READERS.get(kind_of(kind))
+    reader = _READERS.get(type_name(kind))
     if reader is None:
         raise Invalid(f"Invalid default value for {what}: {kind} has none but null")
     try:
@@ -56,7 +56,7 @@ def _whole(kind: str, value: Json) -> Json:
 def _float(_: str, value: Json) -> Json:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError
-    return float(value)  # readers want a point in it
+    return float(value)  # readers expect a decimal point
 
 
 def _text(value: Json) -> str:

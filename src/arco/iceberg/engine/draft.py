@@ -1,7 +1,7 @@
-"""What a commit is making of a table's metadata: begins as the base, and leaves the base as it is.
+"""The draft of a table's metadata: a copy of the base that takes the updates of a commit.
 
-The top of the metadata is copied once, a list when it is first touched; what is in the lists is replaced,
-never changed. So a commit to a table of many snapshots costs as little as one to a table of few.
+The top level is copied once and a list when it is first changed; items of lists are replaced, never
+changed. So a commit to a table with many snapshots costs as little as one to a table with few.
 """
 
 from collections.abc import Callable
@@ -21,62 +21,64 @@ from arco.iceberg.engine.shape import Object
 DEFAULT_VERSION = 2
 
 
-class Draft:
-    """The metadata in the making, and what has been done to them so far."""
+class TableDraft:
+    """The metadata of a commit, and what its updates have changed so far."""
 
     def __init__(self, base: Metadata | None, *, format_version: int, now_ms: int) -> None:
         self.base = base
         self.top: Metadata = dict(base) if base is not None else _empty(format_version)
         self.changed = base is None
-        self.layout_changed = base is None  # a schema, spec or order: what is bound must be checked
-        # Clocks differ, but the times in a table's log may not run backwards.
+        self.layout_changed = base is None  # a schema, spec or order
+        # Clocks differ, but the times in a table's log may not go backwards.
         self.updated_ms = max(now_ms, self.number("last-updated-ms"))
-        self.last_schema_id: int | None = None  # the last one added here, which -1 stands for
+        self.last_schema_id: int | None = (
+            None  # the last one added in this commit, which -1 refers to
+        )
         self.last_spec_id: int | None = None
         self.last_order_id: int | None = None
         self.added_snapshots: set[int] = set()
-        self.logged = 0  # entries that we have added to the snapshot log
-        self.main_was: set[int] = set()  # the snapshots that main was set to on the way
+        self.logged = 0  # entries that this commit added to the snapshot log
+        self.main_was: set[int] = set()  # the snapshots that this commit set main to
         self.snapshots_removed = False
         self._own: set[str] = set()
-        self._marks: dict[tuple[str, int], dict[bytes, int]] = {}
+        self._fingerprints: dict[tuple[str, int], dict[bytes, int]] = {}
         self._by_id: dict[int, Object] | None = None
 
     @property
     def format_version(self) -> int:
-        """The version that the table has by now."""
+        """The current format version."""
         return self.number("format-version")
 
     @property
     def properties(self) -> dict[str, str]:
-        """The table's properties by now."""
+        """The current properties."""
         return cast("dict[str, str]", self.top["properties"])
 
     @property
     def refs(self) -> dict[str, Object]:
-        """Branches and tags by now."""
+        """The current branches and tags."""
         return refs_of(self.top)
 
     @property
     def snapshot_id(self) -> int | None:
-        """The current snapshot by now."""
+        """The id of the current snapshot."""
         return current_snapshot_id(self.top)
 
     def number(self, key: str) -> int:
-        """A number at the top; 0 if there is none."""
+        """A top-level number; 0 if it is missing."""
         return cast("int", self.top.get(key, 0))
 
     def put(self, key: str, value: Json) -> None:
-        """Set a member at the top."""
+        """Set a top-level member."""
         self.top[key] = value
         self.changed = True
 
     def objects(self, key: str) -> list[Object]:
-        """A list at the top, to read."""
+        """A top-level list, read only."""
         return objects_of(self.top, key)
 
     def own(self, key: str) -> list[Object]:
-        """A list at the top, to add to."""
+        """A top-level list, copied so that it can be changed."""
         if key not in self._own:
             self._own.add(key)
             self.top[key] = cast("Json", list(self.objects(key)))
@@ -84,7 +86,7 @@ class Draft:
         return self.objects(key)
 
     def own_map(self, key: str) -> Object:
-        """A map at the top, to change."""
+        """A top-level map, copied so that it can be changed."""
         if key not in self._own:
             self._own.add(key)
             self.top[key] = dict(cast("Object", self.top[key]))
@@ -92,9 +94,9 @@ class Draft:
         return cast("Object", self.top[key])
 
     def replace(self, key: str, items: list[Object]) -> None:
-        """Set a list at the top."""
+        """Set a top-level list."""
         self._own.add(key)
-        self._marks.clear()
+        self._fingerprints.clear()
         self.put(key, cast("Json", items))
 
     def put_ref(self, name: str, ref: Object) -> None:
@@ -102,36 +104,38 @@ class Draft:
         self.own_map("refs")[name] = ref
 
     def drop_ref(self, name: str) -> None:
-        """Take a branch or tag away."""
+        """Remove a branch or tag."""
         del self.own_map("refs")[name]
 
     def set_current_snapshot(self, snapshot_id: int | None) -> None:
-        """Say which snapshot readers see; version 3 writes null for none."""
+        """Set the current snapshot; format version 3 writes null for none."""
         none = None if self.format_version > DEFAULT_VERSION else NO_SNAPSHOT
         self.put("current-snapshot-id", none if snapshot_id is None else snapshot_id)
 
     @property
     def snapshots(self) -> dict[int, Object]:
-        """All snapshots by id; built when first asked for, and kept in step by whoever changes them."""
+        """All snapshots by id; built on first use, and updated by the functions that change them."""
         if self._by_id is None:
             self._by_id = {
                 cast("int", each["snapshot-id"]): each for each in self.objects("snapshots")
             }
         return self._by_id
 
-    def marks(
-        self, key: str, id_key: str, size: int, mark: Callable[[Object], bytes]
+    def fingerprints(
+        self, key: str, id_key: str, size: int, fingerprint: Callable[[Object], bytes]
     ) -> dict[bytes, int]:
-        """What those of a list that have `size` fields mean, and their ids; to add to.
+        """The ids of those items of a list that have `size` fields, by fingerprint; to add to.
 
         It is made once, so that a commit which adds many need not compare each with all.
         """
-        if (key, size) not in self._marks:
+        if (key, size) not in self._fingerprints:
             found = [each for each in self.objects(key) if _size(each) == size]
-            # Of two that mean the same the first counts.
-            marks = {mark(each): cast("int", each[id_key]) for each in reversed(found)}
-            self._marks[key, size] = marks
-        return self._marks[key, size]
+            # Of two with the same meaning the first is used.
+            fingerprints = {
+                fingerprint(each): cast("int", each[id_key]) for each in reversed(found)
+            }
+            self._fingerprints[key, size] = fingerprints
+        return self._fingerprints[key, size]
 
     def schema(self, schema_id: int) -> Object | None:
         """The schema with this id."""
@@ -146,7 +150,7 @@ class Draft:
         return self._find("sort-orders", "order-id", order_id)
 
     def current_schema(self) -> Object:
-        """The current schema; a table in the making may have none yet."""
+        """The current schema; a new table may have none yet."""
         found = self.schema(self.number("current-schema-id"))
         if found is None:
             raise Invalid("the table has no schema yet: add one first")
@@ -161,7 +165,7 @@ def _size(found: Object) -> int:
 
 
 def _empty(format_version: int) -> Metadata:
-    """Where the metadata of a new table begin, in the order in which files have them."""
+    """The empty metadata of a new table, in the order of members in files."""
     lineage: Metadata = {"next-row-id": 0} if format_version > DEFAULT_VERSION else {}
     sequence: Metadata = {"last-sequence-number": 0} if format_version > 1 else {}
     return {

@@ -1,7 +1,7 @@
-"""Types of columns, as Iceberg's JSON has them: a text for the plain ones, an object for the nested.
+"""Types of columns in Iceberg's JSON: a string for primitive types, an object for nested ones.
 
-A plain type is brought to one spelling. Geometry and geography keep their text, since a coordinate
-system is a name that others give.
+A primitive type is normalized to one spelling. Geometry and geography keep their text, since coordinate
+systems are named by others.
 """
 
 import re
@@ -12,7 +12,7 @@ from arco.core.json import Json
 from arco.iceberg.engine import shape
 from arco.iceberg.engine.shape import Object
 
-MOST_DEPTH = 64  # so deep may types be nested in each other
+MOST_DEPTH = 64  # of nested types
 
 _PLAIN = frozenset(
     {
@@ -35,7 +35,7 @@ FieldReader = Callable[[Object, int], Object]
 
 
 def read_type(value: Json, what: str, read_field: FieldReader, depth: int = 1) -> Json:
-    """The type `value` in its one spelling; `read_field` reads the fields of structs."""
+    """The normalized type `value`; `read_field` reads the fields of structs."""
     if isinstance(value, str):
         return read_plain(value)
     if depth > MOST_DEPTH:
@@ -82,7 +82,7 @@ def refuse_required_unknown(value: Json, what: str) -> None:
 
 
 def read_plain(text: str) -> str:
-    """The one spelling of a type that is no nested one."""
+    """The normalized text of a primitive type."""
     lower = text.lower()
     if lower in _PLAIN:
         return lower
@@ -111,7 +111,7 @@ def _geography(crs: str | None, edges: str | None) -> str:
     return f"geography({crs})" if edges is None else f"geography({crs}, {edges.lower()})"
 
 
-def kind_of(value: Json) -> str:
+def type_name(value: Json) -> str:
     """The name of a type without its parameters: decimal, fixed, geometry, struct."""
     if isinstance(value, dict):
         return str(value.get("type"))
@@ -119,17 +119,17 @@ def kind_of(value: Json) -> str:
 
 
 def is_primitive(value: Json) -> bool:
-    """Whether a column of the type can be partitioned or sorted by at all."""
+    """Whether a table can be partitioned or sorted by a column of the type."""
     return isinstance(value, str) and value != "variant"
 
 
 def needs_v3(value: Json) -> bool:
     """Whether tables below format version 3 cannot have the type."""
-    return kind_of(value) in _SINCE_V3
+    return type_name(value) in _SINCE_V3
 
 
-def spelled(value: Json) -> str:
-    """A plain type so that equal types have equal texts: the defaults of geometry are written out."""
+def normalized(value: Json) -> str:
+    """A primitive type with the defaults of geometry written out: equal types have equal texts."""
     text = str(value)
     if match := _GEOMETRY.fullmatch(text):
         return f"geometry({(match[2] or _CRS).upper()})"

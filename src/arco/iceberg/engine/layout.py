@@ -1,7 +1,7 @@
 """Updates of a table's layout: its schemas, partition specs and sort orders.
 
-What a client adds is given the next id of its kind; if it means the same as one that is there already,
-that one stands for it. An id of -1 means the one that was added last in the same commit.
+An addition gets the next id of its kind, or the id of an existing one with the same meaning. An id of
+-1 means the one that was added last in the same commit.
 """
 
 from collections.abc import Callable
@@ -9,19 +9,19 @@ from dataclasses import dataclass
 
 from arco.core.errors import Invalid
 from arco.iceberg.engine import shape
-from arco.iceberg.engine.draft import Draft
+from arco.iceberg.engine.draft import TableDraft
 from arco.iceberg.engine.partition_spec import (
     check_names,
     check_sequential,
     last_field_id,
     read_spec,
-    spec_mark,
+    spec_fingerprint,
     with_field_ids,
 )
 from arco.iceberg.engine.partition_spec import check_sources as check_spec_sources
-from arco.iceberg.engine.schema import check_version, index_schema, read_schema, schema_mark
+from arco.iceberg.engine.schema import check_version, index_schema, read_schema, schema_fingerprint
 from arco.iceberg.engine.shape import Object
-from arco.iceberg.engine.sort_order import FIRST_ID, UNSORTED_ID, order_mark, read_order
+from arco.iceberg.engine.sort_order import FIRST_ID, UNSORTED_ID, order_fingerprint, read_order
 from arco.iceberg.engine.sort_order import check_sources as check_order_sources
 from arco.iceberg.engine.sort_order import fields_of as order_fields
 
@@ -29,21 +29,21 @@ LAST_ADDED = -1
 
 
 @dataclass(frozen=True)
-class _Parts:
-    """One of the lists: where it is, the ids in it, and what is the same in it."""
+class _LayoutList:
+    """One of the lists: its key, the key of its ids, and the fingerprint of its items."""
 
     key: str
     id_key: str
-    mark: Callable[[Object], bytes]
+    fingerprint: Callable[[Object], bytes]
 
 
-_SCHEMAS = _Parts("schemas", "schema-id", schema_mark)
-_SPECS = _Parts("partition-specs", "spec-id", spec_mark)
-_ORDERS = _Parts("sort-orders", "order-id", order_mark)
+_SCHEMAS = _LayoutList("schemas", "schema-id", schema_fingerprint)
+_SPECS = _LayoutList("partition-specs", "spec-id", spec_fingerprint)
+_ORDERS = _LayoutList("sort-orders", "order-id", order_fingerprint)
 
 
-def add_schema(draft: Draft, update: Object) -> None:
-    """Add a schema. It becomes the table's only when it is made the current one."""
+def add_schema(draft: TableDraft, update: Object) -> None:
+    """Add a schema; `set-current-schema` makes it current."""
     schema = read_schema(shape.obj(update, "schema", "add-schema"))
     index = index_schema(schema)
     check_version(index, draft.format_version)
@@ -53,8 +53,8 @@ def add_schema(draft: Draft, update: Object) -> None:
     draft.last_schema_id = _add(draft, _SCHEMAS, schema, next_id)
 
 
-def set_current_schema(draft: Draft, update: Object) -> None:
-    """Make a schema the table's; the names of all partition fields must still make sense with it."""
+def set_current_schema(draft: TableDraft, update: Object) -> None:
+    """Make a schema current; the names of all partition fields must be valid with it."""
     schema_id = shape.integer(update, "schema-id", "set-current-schema")
     if schema_id == LAST_ADDED:
         schema_id = _last(draft.last_schema_id, "schema")
@@ -70,15 +70,15 @@ def set_current_schema(draft: Draft, update: Object) -> None:
     draft.layout_changed = True
 
 
-def remove_schemas(draft: Draft, update: Object) -> None:
-    """Forget schemas, but never the current one."""
+def remove_schemas(draft: TableDraft, update: Object) -> None:
+    """Remove schemas, but never the current one."""
     ids = _ids(update, "schema-ids", "remove-schemas")
     if draft.number("current-schema-id") in ids:
         raise Invalid("Cannot remove the current schema")
     _drop(draft, "schemas", "schema-id", ids)
 
 
-def add_spec(draft: Draft, update: Object) -> None:
+def add_spec(draft: TableDraft, update: Object) -> None:
     """Add a partition spec for the current schema."""
     spec = read_spec(shape.obj(update, "spec", "add-spec"))
     specs = draft.objects("partition-specs")
@@ -96,8 +96,8 @@ def add_spec(draft: Draft, update: Object) -> None:
     draft.put("last-partition-id", max(last_id, last_field_id([spec])))
 
 
-def set_default_spec(draft: Draft, update: Object) -> None:
-    """Make a spec the one that writers use."""
+def set_default_spec(draft: TableDraft, update: Object) -> None:
+    """Make a spec the default of writers."""
     spec_id = shape.integer(update, "spec-id", "set-default-spec")
     if spec_id == LAST_ADDED:
         spec_id = _last(draft.last_spec_id, "spec")
@@ -109,15 +109,15 @@ def set_default_spec(draft: Draft, update: Object) -> None:
     draft.layout_changed = True
 
 
-def remove_partition_specs(draft: Draft, update: Object) -> None:
-    """Forget partition specs, but never the default one."""
+def remove_partition_specs(draft: TableDraft, update: Object) -> None:
+    """Remove partition specs, but never the default one."""
     ids = _ids(update, "spec-ids", "remove-partition-specs")
     if draft.number("default-spec-id") in ids:
         raise Invalid("Cannot remove the default partition spec")
     _drop(draft, "partition-specs", "spec-id", ids)
 
 
-def add_sort_order(draft: Draft, update: Object) -> None:
+def add_sort_order(draft: TableDraft, update: Object) -> None:
     """Add a sort order for the current schema."""
     order = read_order(shape.obj(update, "sort-order", "add-sort-order"))
     check_order_sources(order, index_schema(draft.current_schema()))
@@ -127,8 +127,8 @@ def add_sort_order(draft: Draft, update: Object) -> None:
     draft.last_order_id = _add(draft, _ORDERS, order, next_id)
 
 
-def set_default_sort_order(draft: Draft, update: Object) -> None:
-    """Make a sort order the one that writers use."""
+def set_default_sort_order(draft: TableDraft, update: Object) -> None:
+    """Make a sort order the default of writers."""
     order_id = shape.integer(update, "sort-order-id", "set-default-sort-order")
     if order_id == LAST_ADDED:
         order_id = _last(draft.last_order_id, "sort order")
@@ -140,8 +140,8 @@ def set_default_sort_order(draft: Draft, update: Object) -> None:
     draft.layout_changed = True
 
 
-def check_layout(draft: Draft) -> None:
-    """The default spec and order must fit the current schema, once all is done."""
+def check_layout(draft: TableDraft) -> None:
+    """Check that the default spec and order fit the current schema, after all updates."""
     if not draft.layout_changed:
         return
     index = index_schema(draft.current_schema())
@@ -153,20 +153,23 @@ def check_layout(draft: Draft) -> None:
     check_order_sources(order, index)
 
 
-def _next_id(draft: Draft, parts: _Parts, least: int) -> int:
-    found = draft.objects(parts.key)
-    ids = (shape.integer(each, parts.id_key, f"each of {parts.key}") for each in found)
+def _next_id(draft: TableDraft, layout_list: _LayoutList, least: int) -> int:
+    found = draft.objects(layout_list.key)
+    ids = (shape.integer(each, layout_list.id_key, f"each of {layout_list.key}") for each in found)
     return max((least, *(known + 1 for known in ids)))
 
 
-def _add(draft: Draft, parts: _Parts, found: Object, next_id: int) -> int:
-    """The id of what means the same as `found`: of one that is there, or of `found` itself, added."""
-    size = len(shape.array(found, "fields", parts.key))
-    marks, own = draft.marks(parts.key, parts.id_key, size, parts.mark), parts.mark(found)
-    if own not in marks:
-        draft.own(parts.key).append({**found, parts.id_key: next_id})
-        marks[own] = next_id
-    return marks[own]
+def _add(draft: TableDraft, layout_list: _LayoutList, found: Object, next_id: int) -> int:
+    """The id of an existing item with the same meaning, or of `found`, which is added."""
+    size = len(shape.array(found, "fields", layout_list.key))
+    fingerprints, own = (
+        draft.fingerprints(layout_list.key, layout_list.id_key, size, layout_list.fingerprint),
+        layout_list.fingerprint(found),
+    )
+    if own not in fingerprints:
+        draft.own(layout_list.key).append({**found, layout_list.id_key: next_id})
+        fingerprints[own] = next_id
+    return fingerprints[own]
 
 
 def _last(last_id: int | None, thing: str) -> int:
@@ -179,7 +182,7 @@ def _ids(update: Object, key: str, what: str) -> set[int]:
     return {shape.as_int(each, f"each of {key}") for each in shape.array(update, key, what)}
 
 
-def _drop(draft: Draft, key: str, id_key: str, ids: set[int]) -> None:
+def _drop(draft: TableDraft, key: str, id_key: str, ids: set[int]) -> None:
     found = draft.objects(key)
     kept = [each for each in found if each[id_key] not in ids]
     if len(kept) < len(found):

@@ -1,49 +1,138 @@
-"""A table's metadata: JSON as it stands in its file, never changed once made, unknown members kept.
+"""A table's metadata: the JSON of its file, never changed once built, unknown members kept.
 
-What comes from `parse_metadata`, `new_table` and `apply_updates` is complete and sound: lists that old
-writers leave out are there, and what refers to something finds it. The rest of the engine relies on that.
+Metadata from `complete_metadata`, `new_table` and `apply_updates` is complete and valid: lists that old
+writers omit are present, and every reference resolves. The rest of the engine relies on that. A file
+may come from anywhere, since a table can be registered with one, so everything is checked here once.
 """
 
 import zlib
+from collections.abc import Iterable
 from typing import cast
 
-import msgspec
-
 from arco.core.errors import Invalid
-from arco.core.json import Json, decode, encode
-from arco.iceberg.engine.integrity import check_table
-from arco.iceberg.engine.partition_spec import last_field_id, with_positions
+from arco.core.json import Json, encode
+from arco.iceberg.engine import shape
+from arco.iceberg.engine.partition_spec import last_field_id, read_spec, with_positions
+from arco.iceberg.engine.schema import read_schema
 from arco.iceberg.engine.shape import Object
+from arco.iceberg.engine.sort_order import read_order
+
+NEWEST_VERSION = 3
+OLDEST_VERSION = 1
+
+_WHAT = "the metadata"
+_FAR = 2**63 - 1
 
 Metadata = Object
-
 MAIN = "main"
-NO_SNAPSHOT = -1  # how metadata before version 3 say that there is no current snapshot
-
+NO_SNAPSHOT = -1  # "no current snapshot" before format version 3
 _GZIP = b"\x1f\x8b"
-_MOST_BYTES = 512 * 2**20  # what a file may unpack to
+_MOST_BYTES = 512 * 2**20  # of a decompressed file
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the catalog itself wants to know of a table."""
+def check_table(metadata: Object) -> Object:
+    """`metadata` itself if it is valid, else `Invalid`."""
+    version = shape.integer(metadata, "format-version", _WHAT)
+    if not OLDEST_VERSION <= version <= NEWEST_VERSION:
+        raise Invalid(f"Cannot read unsupported version {version}")
+    shape.text(metadata, "table-uuid", _WHAT)
+    shape.text(metadata, "location", _WHAT)
+    shape.long(metadata, "last-updated-ms", _WHAT)
+    shape.integer(metadata, "last-column-id", _WHAT)
+    shape.integer(metadata, "last-partition-id", _WHAT)
+    if version > 1:
+        shape.long(metadata, "last-sequence-number", _WHAT)
+    if version > 2:
+        shape.long(metadata, "next-row-id", _WHAT)
+    shape.texts(metadata, "properties", _WHAT)
+    _check_layout(metadata)
+    _check_snapshots(metadata)
+    _check_lists(metadata)
+    return metadata
 
-    table_uuid: str
-    location: str
-    current_schema_id: int
-    snapshot_id: int | None
-    sequence_number: int
-    format_version: int
-    properties: dict[str, str]
+
+def _check_layout(metadata: Object) -> None:
+    schemas = shape.objects(metadata, "schemas", _WHAT)
+    for schema in schemas:
+        shape.array(schema, "fields", "a schema of the metadata")
+        if schema.get("schema-id") == metadata.get("current-schema-id"):
+            read_schema(schema)  # the others are history and are not read
+    specs = shape.objects(metadata, "partition-specs", _WHAT)
+    for spec in specs:
+        read_spec(spec)
+    orders = shape.objects(metadata, "sort-orders", _WHAT)
+    for order in orders:
+        read_order(order)
+    _find(metadata, "current-schema-id", _ids(schemas, "schema-id"))
+    _find(metadata, "default-spec-id", _ids(specs, "spec-id"))
+    _find(metadata, "default-sort-order-id", _ids(orders, "order-id"))
 
 
-def parse_metadata(raw: bytes) -> Metadata:
-    """The metadata in a file, gzipped or not; `Invalid` if they are no sound table's."""
-    found: Metadata = decode(unpacked(raw), dict)
-    return complete_metadata(found)
+def _ids(found: Iterable[Object], key: str) -> set[int]:
+    return {shape.integer(each, key, f"each {key[:-3]} of the metadata") for each in found}
+
+
+def _find(metadata: Object, key: str, ids: set[int]) -> None:
+    wanted = shape.integer(metadata, key, _WHAT)
+    if wanted not in ids:
+        raise Invalid(f"{key} of {_WHAT} is {wanted}, which is not there")
+
+
+def _check_snapshots(metadata: Object) -> None:
+    snapshots = shape.array(metadata, "snapshots", _WHAT)
+    _check_moments(snapshots, "a snapshot of the metadata")
+    ids = {cast("Object", each)["snapshot-id"] for each in snapshots}
+    if len(ids) != len(snapshots):
+        raise Invalid("two snapshots of the metadata have the same id")
+    current = shape.maybe_long(metadata, "current-snapshot-id", _WHAT)
+    if current is not None and current != -1 and current not in ids:
+        raise Invalid("Invalid table metadata: Cannot find current version")
+    _check_refs(shape.obj(metadata, "refs", _WHAT), ids, current)
+
+
+def _check_moments(items: list[Json], what: str) -> None:
+    """Check that each item has a snapshot id and a time; fast, since there may be very many."""
+    for item in items:
+        if type(item) is dict:
+            found, time_ms = item.get("snapshot-id"), item.get("timestamp-ms")
+            if type(found) is int and type(time_ms) is int and -_FAR < found < _FAR > time_ms > 0:
+                continue
+        entry = shape.as_object(item, what)  # raises with the reason if the item is invalid
+        shape.long(entry, "snapshot-id", what)
+        shape.long(entry, "timestamp-ms", what)
+
+
+def _check_refs(refs: Object, ids: set[Json], current: int | None) -> None:
+    for name, value in refs.items():
+        ref = shape.as_object(value, f"ref {name}")
+        shape.text(ref, "type", f"ref {name}")
+        snapshot = shape.long(ref, "snapshot-id", f"ref {name}")
+        if snapshot not in ids:
+            raise Invalid(
+                f"Snapshot for reference {name} does not exist in the existing snapshots list"
+            )
+        if name == "main" and snapshot != current:
+            raise Invalid(
+                f"Current snapshot ID does not match main branch ({current} != {snapshot})"
+            )
+
+
+def _check_lists(metadata: Object) -> None:
+    _check_moments(shape.array(metadata, "snapshot-log", _WHAT), "an entry of the snapshot log")
+    shape.objects(metadata, "metadata-log", _WHAT)
+    for key in ("statistics", "partition-statistics"):
+        for each in _optional(metadata, key):
+            shape.long(shape.as_object(each, key), "snapshot-id", key)
+    for each in _optional(metadata, "encryption-keys"):
+        shape.text(shape.as_object(each, "an encryption key"), "key-id", "an encryption key")
+
+
+def _optional(metadata: Object, key: str) -> list[Json]:
+    return [] if metadata.get(key) is None else shape.array(metadata, key, _WHAT)
 
 
 def complete_metadata(found: Metadata) -> Metadata:
-    """Decoded metadata with what their writer has left out; `Invalid` if they are no sound table's."""
+    """Decoded metadata with omitted members added; `Invalid` if it is not a valid table's."""
     return check_table(_complete(found))
 
 
@@ -55,21 +144,8 @@ def encode_metadata(metadata: Metadata) -> bytes:
         raise Invalid("the metadata are nested too deeply") from problem
 
 
-def facts(metadata: Metadata) -> Facts:
-    """The facts of sound metadata."""
-    return Facts(
-        table_uuid=cast("str", metadata["table-uuid"]),
-        location=cast("str", metadata["location"]),
-        current_schema_id=cast("int", metadata["current-schema-id"]),
-        snapshot_id=current_snapshot_id(metadata),
-        sequence_number=cast("int", metadata.get("last-sequence-number", 0)),
-        format_version=cast("int", metadata["format-version"]),
-        properties=cast("dict[str, str]", metadata["properties"]),
-    )
-
-
 def refs_only(metadata: Metadata) -> Metadata:
-    """The metadata with no snapshots but those that a branch or tag names."""
+    """The metadata with only the snapshots that a branch or tag names."""
     named = {ref["snapshot-id"] for ref in refs_of(metadata).values()}
     kept: list[Json] = [
         each for each in objects_of(metadata, "snapshots") if each["snapshot-id"] in named
@@ -78,7 +154,7 @@ def refs_only(metadata: Metadata) -> Metadata:
 
 
 def objects_of(metadata: Metadata, key: str) -> list[Object]:
-    """A list of objects in sound metadata; empty if there is none."""
+    """A list of objects in valid metadata; empty if it is missing."""
     found = cast("list[Object] | None", metadata.get(key))
     return [] if found is None else found
 
@@ -89,13 +165,13 @@ def refs_of(metadata: Metadata) -> dict[str, Object]:
 
 
 def current_snapshot_id(metadata: Metadata) -> int | None:
-    """The snapshot that a reader of the table sees; None if it holds nothing."""
+    """The current snapshot; None for an empty table."""
     found = cast("int | None", metadata.get("current-snapshot-id"))
     return None if found == NO_SNAPSHOT else found
 
 
-def unpacked(raw: bytes) -> bytes:
-    """A metadata file as JSON, whether it was stored compressed or not."""
+def decompress(raw: bytes) -> bytes:
+    """The JSON of a metadata file, which may be gzipped."""
     if not raw.startswith(_GZIP):
         return raw
     gunzip = zlib.decompressobj(wbits=31)
@@ -109,7 +185,7 @@ def unpacked(raw: bytes) -> bytes:
 
 
 def _complete(found: Metadata) -> Metadata:
-    """`found` with the members that early writers of version 1, and some others, leave out."""
+    """`found` with the members that writers of format version 1, and some others, omit."""
     if found.get("format-version") == 1:
         found = _complete_v1(found)
     if found.get("refs") is None:
@@ -124,7 +200,7 @@ def _complete(found: Metadata) -> Metadata:
 
 
 def _complete_v1(found: Metadata) -> Metadata:
-    """Version 1 began with one schema and one spec, and no order."""
+    """Early metadata of format version 1 has one schema, one spec and no sort order."""
     schema, fields = found.get("schema"), found.get("partition-spec")
     if "schemas" not in found and isinstance(schema, dict):
         schema_id = schema.get("schema-id", 0)
@@ -143,3 +219,34 @@ def _complete_v1(found: Metadata) -> Metadata:
         if "last-partition-id" not in found:
             found["last-partition-id"] = last_field_id(numbered)
     return found
+
+
+def current_schema(metadata: Metadata) -> dict[str, Json]:
+    """The current schema of a table, or the schema of a view's current version."""
+    wanted = metadata.get("current-schema-id")
+    if "view-uuid" in metadata:
+        current = metadata.get("current-version-id")
+        versions = _dicts(metadata.get("versions"))
+        wanted = next(
+            (v.get("schema-id") for v in versions if v.get("version-id") == current), None
+        )
+    for schema in _dicts(metadata.get("schemas")):
+        if schema.get("schema-id") == wanted:
+            return schema
+    only = metadata.get("schema")  # format version 1 may have only this one
+    return only if isinstance(only, dict) else {"type": "struct", "fields": []}
+
+
+def properties_of(metadata: Metadata) -> dict[str, str]:
+    """The properties of a table or view."""
+    properties = metadata.get("properties")
+    return {} if not isinstance(properties, dict) else {k: str(v) for k, v in properties.items()}
+
+
+def logged_files(metadata: Metadata) -> set[str]:
+    """The earlier metadata files that a table's log names."""
+    return {str(each.get("metadata-file")) for each in _dicts(metadata.get("metadata-log"))}
+
+
+def _dicts(value: Json) -> list[dict[str, Json]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

@@ -1,20 +1,19 @@
-"""The first metadata of a table that is made by one request: all ids are fresh, whatever was sent."""
+"""The first metadata of a table that is created by one request.
+
+All field ids are assigned again, in Iceberg's order: all fields of a struct before their nested fields,
+a key and a value before their types. Clients that create a table in several steps rely on it.
+"""
+
+from collections.abc import Callable
 
 from arco.core.errors import Invalid
 from arco.core.json import Json
 from arco.iceberg.engine import partition_spec, shape, sort_order
 from arco.iceberg.engine.draft import DEFAULT_VERSION
-from arco.iceberg.engine.fresh_ids import with_fresh_ids
 from arco.iceberg.engine.metadata import Metadata
-from arco.iceberg.engine.properties import (
-    FORMAT_VERSION,
-    NEW_TABLE,
-    RESERVED,
-    check_new,
-    read_number,
-)
-from arco.iceberg.engine.schema import SchemaIndex, index_schema, read_schema
+from arco.iceberg.engine.schema import SchemaIndex, identifiers, index_schema, read_schema
 from arco.iceberg.engine.shape import Object
+from arco.iceberg.engine.table import FORMAT_VERSION, NEW_TABLE, RESERVED, check_new, read_number
 from arco.iceberg.engine.update import apply_updates
 from arco.iceberg.wire import CreateTableRequest
 
@@ -55,7 +54,7 @@ def _new_table(
 
 
 def _fresh_spec(sent: Object | None, old: SchemaIndex, new: SchemaIndex) -> Object:
-    """The spec with the new ids of its columns, and none for its own fields: they are numbered anew."""
+    """The spec with the new ids of its columns, and without field ids: they are assigned again."""
     spec = partition_spec.read_spec(sent or {"fields": []})
     fields: list[Json] = []
     for each in partition_spec.fields_of(spec):
@@ -79,3 +78,48 @@ def _fresh_source(each: Object, old: SchemaIndex, new: SchemaIndex, what: str) -
     if source not in old.fields:
         raise Invalid(f"Cannot find source column for {what} field: {source}")
     return new.paths[old.fields[source].path]
+
+
+def with_fresh_ids(schema: Object) -> Object:
+    """`schema` as the first of a new table: id 0, field ids from 1, level by level."""
+    last = 0
+
+    def next_id() -> int:
+        nonlocal last
+        last += 1
+        return last
+
+    old = index_schema(schema)
+    fresh: Object = {**schema, "schema-id": 0, "fields": _renumber(schema, next_id)}
+    named = [old.fields[each].path for each in sorted(identifiers(schema))]
+    if named:
+        paths = index_schema(fresh).paths
+        fresh["identifier-field-ids"] = [paths[path] for path in named]
+    return fresh
+
+
+def _renumber(struct: Object, next_id: Callable[[], int]) -> list[Json]:
+    fields = shape.objects(struct, "fields", "a struct")
+    ids = [next_id() for _ in fields]
+    return [
+        {**each, "id": field_id, "type": _renumber_type(each.get("type"), next_id)}
+        for each, field_id in zip(fields, ids, strict=True)
+    ]
+
+
+def _renumber_type(kind: Json, next_id: Callable[[], int]) -> Json:
+    if not isinstance(kind, dict):
+        return kind
+    if kind.get("type") == "struct":
+        return {**kind, "fields": _renumber(kind, next_id)}
+    if kind.get("type") == "list":
+        element_id = next_id()
+        return {
+            **kind,
+            "element-id": element_id,
+            "element": _renumber_type(kind.get("element"), next_id),
+        }
+    key_id, value_id = next_id(), next_id()
+    key = _renumber_type(kind.get("key"), next_id)
+    value = _renumber_type(kind.get("value"), next_id)
+    return {**kind, "key-id": key_id, "value-id": value_id, "key": key, "value": value}

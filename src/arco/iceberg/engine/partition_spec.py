@@ -1,21 +1,66 @@
-"""Partition specs: what is right for a schema, which are the same, and the ids of partition fields."""
+"""Partition specs and transforms: validity for a schema, equality, and the ids of partition fields.
 
+A transform that the engine does not know is kept as it is, since clients may be newer than this server.
+"""
+
+import re
 from collections.abc import Iterable, Sequence
 
 from arco.core.errors import Invalid
 from arco.core.json import Json, encode
 from arco.iceberg.engine import shape
-from arco.iceberg.engine.field_type import is_primitive, kind_of
+from arco.iceberg.engine.field_type import is_primitive, type_name
 from arco.iceberg.engine.schema import SchemaIndex
 from arco.iceberg.engine.shape import Object
-from arco.iceberg.engine.transform import VOID, check_source, read_transform
+
+VOID = "void"
+
+_MOST_WIDTH = 2**31 - 1
+_WITH_WIDTH = re.compile(r"(bucket|truncate)\[(\d+)\]", re.IGNORECASE)
+_MOMENTS = frozenset({"timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
+_DAYS = _MOMENTS | {"date"}
+_CUT = frozenset({"int", "long", "string", "binary", "decimal"})
+_HASHED = _CUT | _DAYS | {"time", "fixed", "uuid"}
+_SOURCES = {
+    "bucket": _HASHED,
+    "truncate": _CUT,
+    "year": _DAYS,
+    "month": _DAYS,
+    "day": _DAYS,
+    "hour": _MOMENTS,
+}
+_NO_IDENTITY = frozenset({"variant", "geometry", "geography"})
 
 FIRST_FIELD_ID = 1_000
 UNPARTITIONED_LAST_ID = FIRST_FIELD_ID - 1
 
 
+def read_transform(text: str) -> str:
+    """The normalized text of a transform."""
+    lower = text.lower()
+    if lower in {*_SOURCES, "identity", VOID}:
+        return lower
+    match = _WITH_WIDTH.fullmatch(text)
+    if match is None:
+        return text
+    if len(match[2]) > 10 or not 0 < int(match[2]) <= _MOST_WIDTH:
+        raise Invalid(f"the width of a transform is a positive number of 32 bits: {text}")
+    return f"{match[1].lower()}[{int(match[2])}]"
+
+
+def check_source(transform: str, kind: Json) -> None:
+    """Refuse a transform that does not apply to the type of its column."""
+    name = transform.partition("[")[0]
+    source = type_name(kind)
+    wrong = source not in _SOURCES.get(name, {source})
+    if name == "identity":
+        wrong = source in _NO_IDENTITY or not is_primitive(kind)
+    if wrong:
+        raise Invalid(f"Invalid source type {kind} for transform: {transform}")
+
+
 def read_spec(value: Json) -> Object:
-    """`value` as a partition spec, each transform in its one spelling; not yet checked with a schema."""
+    """`value` as a partition spec with normalized transforms, not yet checked with a schema."""
     spec = shape.without_nulls(shape.as_object(value, "the partition spec"), "spec-id")
     shape.maybe_integer(spec, "spec-id", "the partition spec")
     fields = [_read_field(each) for each in shape.objects(spec, "fields", "the partition spec")]
@@ -45,7 +90,7 @@ def fields_of(spec: Object) -> list[Object]:
 
 
 def check_names(spec: Object, index: SchemaIndex) -> None:
-    """A partition field has a name of its own, and no other column's that lives beside its source."""
+    """Check that partition names are unique and not those of other columns than their source."""
     seen: set[str] = set()
     for each in fields_of(spec):
         name = shape.text(each, "name", "a partition field")
@@ -63,19 +108,19 @@ def check_names(spec: Object, index: SchemaIndex) -> None:
 
 
 def check_sources(spec: Object, index: SchemaIndex) -> None:
-    """Each partition field comes from a column that is there and fits its transform."""
+    """Check that each partition field has an existing column that fits its transform."""
     for each in fields_of(spec):
         name = shape.text(each, "name", "a partition field")
         transform = read_transform(shape.text(each, "transform", f"partition field {name}"))
         if transform == VOID:
-            continue  # what is left of a field in v1; its column may be gone
+            continue  # a removed field in v1; its column may be dropped
         column = index.fields.get(shape.integer(each, "source-id", f"partition field {name}"))
         if column is None:
             raise Invalid(f"Cannot find source column for partition field: {name}")
         if not is_primitive(column.kind):
             raise Invalid(
                 f"Cannot partition by non-primitive source field: {column.path}: "
-                f"{kind_of(column.kind)}"
+                f"{type_name(column.kind)}"
             )
         check_source(transform, column.kind)
         _check_parents(column.parent, index)
@@ -84,13 +129,13 @@ def check_sources(spec: Object, index: SchemaIndex) -> None:
 def _check_parents(parent: int | None, index: SchemaIndex) -> None:
     while parent is not None:
         above = index.fields[parent]
-        if kind_of(above.kind) != "struct":
-            raise Invalid(f"Invalid partition field parent: {above.path}: {kind_of(above.kind)}")
+        if type_name(above.kind) != "struct":
+            raise Invalid(f"Invalid partition field parent: {above.path}: {type_name(above.kind)}")
         parent = above.parent
 
 
-def spec_mark(spec: Object) -> bytes:
-    """What a spec means, whatever its ids: those that partition alike have the same mark."""
+def spec_fingerprint(spec: Object) -> bytes:
+    """A fingerprint of a spec without its ids: equal for specs that partition alike."""
     return encode([(*_source(each), each.get("name")) for each in fields_of(spec)])
 
 
@@ -103,8 +148,8 @@ def with_field_ids(
 ) -> Object:
     """`spec` with an id for each field, if the client gave none.
 
-    From version 2 on a field that an older spec has keeps that id, and others get new ones. Version 1
-    numbers each spec anew.
+    From format version 2 on a field of an older spec keeps its id, and others get new ones. Version 1
+    numbers each spec from the start.
     """
     fields = fields_of(spec)
     if all("field-id" in each for each in fields):
@@ -125,12 +170,12 @@ def with_field_ids(
 
 
 def with_positions(spec: Object) -> Object:
-    """`spec` with its fields numbered from 1000 if they have no ids, as old v1 metadata has none."""
+    """`spec` with field ids from 1000 if it has none, as in old v1 metadata."""
     return with_field_ids(spec, (), UNPARTITIONED_LAST_ID, 1)
 
 
 def check_sequential(spec: Object) -> None:
-    """Version 1 finds partition values by position, so ids must count up from 1000."""
+    """Check that ids count up from 1000: format version 1 finds values by position."""
     ids = [_field_id(each) for each in fields_of(spec)]
     if ids != list(range(FIRST_FIELD_ID, FIRST_FIELD_ID + len(ids))):
         raise Invalid(f"Spec does not use sequential IDs that are required in v1: {ids}")

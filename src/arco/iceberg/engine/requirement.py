@@ -1,6 +1,11 @@
-"""Requirements of a commit: what must still be so, or the client has to look again.
+"""Requirements of a commit: conditions that must still hold, or the client has to read the table again.
 
-A requirement that does not hold is `Conflict`; clients and tests know the sentences.
+A requirement that does not hold is a `Conflict`; clients and tests know the messages.
+
+Some clients send a commit again without a key when its answer is lost. The second one fails, since the
+first has moved the branch, and the client then deletes the files of what it takes for a failure:
+committed rows. A snapshot names a manifest list with a unique path, so a table that holds that snapshot
+has already taken the request: `was_applied`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,9 +18,30 @@ from arco.iceberg.engine.shape import Object
 
 _CREATE = "assert-create"
 
+_NUMBERS = {
+    "assert-last-assigned-field-id": (
+        "last-assigned-field-id",
+        "last-column-id",
+        "last assigned field id",
+    ),
+    "assert-current-schema-id": ("current-schema-id", "current-schema-id", "current schema"),
+    "assert-last-assigned-partition-id": (
+        "last-assigned-partition-id",
+        "last-partition-id",
+        "last assigned partition id",
+    ),
+    "assert-default-spec-id": ("default-spec-id", "default-spec-id", "default partition spec"),
+    "assert-default-sort-order-id": (
+        "default-sort-order-id",
+        "default-sort-order-id",
+        "default sort order",
+    ),
+}
+ADD = "add-snapshot"
+
 
 def is_create(requirements: Sequence[Json]) -> bool:
-    """Whether a commit makes a table; it may then require nothing else."""
+    """Whether a commit creates a table; it may then have no other requirement."""
     kinds = [shape.text(each, "type", "a requirement") for each in _read(requirements)]
     if _CREATE not in kinds:
         return False
@@ -26,7 +52,7 @@ def is_create(requirements: Sequence[Json]) -> bool:
 
 
 def check_requirements(base: Metadata | None, requirements: Sequence[Json]) -> None:
-    """Nothing if all of `requirements` hold for `base`; None means that there is no table."""
+    """`Conflict` unless all `requirements` hold for `base`; None means that there is no table."""
     for requirement in _read(requirements):
         kind = str(requirement["type"])
         if kind == _CREATE:
@@ -82,28 +108,26 @@ def _number(kind: str, key: str, top: str, words: str) -> Callable[[Metadata, Ob
     return check
 
 
-_NUMBERS = {
-    "assert-last-assigned-field-id": (
-        "last-assigned-field-id",
-        "last-column-id",
-        "last assigned field id",
-    ),
-    "assert-current-schema-id": ("current-schema-id", "current-schema-id", "current schema"),
-    "assert-last-assigned-partition-id": (
-        "last-assigned-partition-id",
-        "last-partition-id",
-        "last assigned partition id",
-    ),
-    "assert-default-spec-id": ("default-spec-id", "default-spec-id", "default partition spec"),
-    "assert-default-sort-order-id": (
-        "default-sort-order-id",
-        "default-sort-order-id",
-        "default sort order",
-    ),
-}
-
 _CHECKS: Mapping[str, Callable[[Metadata, Object], None]] = {
     "assert-table-uuid": _uuid,
     "assert-ref-snapshot-id": _ref,
     **{kind: _number(kind, *names) for kind, names in _NUMBERS.items()},
 }
+
+
+def was_applied(base: Metadata, updates: Sequence[dict[str, Json]]) -> bool:
+    """Whether the updates add snapshots that are all in the table, with equal ids and files."""
+    added = [_snapshot_key(each.get("snapshot")) for each in updates if each.get("action") == ADD]
+    snapshots = base.get("snapshots")
+    if not added or not isinstance(snapshots, list):
+        return False
+    known = {_snapshot_key(each) for each in snapshots}
+    return None not in added and known.issuperset(added)
+
+
+def _snapshot_key(snapshot: Json) -> tuple[Json, str] | None:
+    """The id and manifest list of a snapshot, which are unique; None without a manifest list."""
+    if not isinstance(snapshot, dict):
+        return None
+    files = snapshot.get("manifest-list")
+    return (snapshot.get("snapshot-id"), files) if isinstance(files, str) else None

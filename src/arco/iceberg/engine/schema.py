@@ -1,6 +1,6 @@
-"""Schemas of tables and views: what is right, and which are the same.
+"""Schemas of tables and views: validity and equality.
 
-A schema stays JSON, so that members which we do not know survive; `SchemaIndex` is what is looked up in it.
+A schema stays JSON, so that unknown members survive; `SchemaIndex` is for look-ups.
 """
 
 from collections.abc import Iterable
@@ -16,20 +16,20 @@ from arco.iceberg.engine.default_value import KEYS as DEFAULTS
 from arco.iceberg.engine.default_value import read_defaults
 from arco.iceberg.engine.field_type import (
     is_primitive,
-    kind_of,
     needs_v3,
+    normalized,
     read_type,
     refuse_required_unknown,
-    spelled,
+    type_name,
 )
 from arco.iceberg.engine.shape import Object
 
-MOST_FIELDS = 50_000  # of all columns together, however deep
+MOST_FIELDS = 50_000  # of all columns together, at any depth
 
 
 @dataclass(frozen=True)
-class Field:
-    """One field of a schema, however deep: a column, an element, a key or a value."""
+class SchemaField:
+    """One field of a schema at any depth: a column, an element, a key or a value."""
 
     field_id: int
     name: str  # the last part of the path
@@ -44,11 +44,11 @@ class Field:
 class SchemaIndex:
     """The fields of one schema by id and by name."""
 
-    fields: dict[int, Field] = field(default_factory=dict)
+    fields: dict[int, SchemaField] = field(default_factory=dict)
     paths: dict[str, int] = field(default_factory=dict)
     short_paths: dict[str, int] = field(default_factory=dict)
 
-    def by_name(self, name: str) -> Field | None:
+    def by_name(self, name: str) -> SchemaField | None:
         """The field with this path; `l.x` finds `l.element.x` as well."""
         found = self.paths.get(name, self.short_paths.get(name))
         return None if found is None else self.fields[found]
@@ -60,7 +60,7 @@ class SchemaIndex:
 
 
 def read_schema(value: Json) -> Object:
-    """`value` as a schema, checked, with each type in its one spelling."""
+    """`value` as a valid schema with normalized types."""
     found = shape.as_object(value, "the schema")
     _refuse_vast(found)
     if found.get("type", "struct") != "struct":
@@ -78,7 +78,7 @@ def read_schema(value: Json) -> Object:
 
 
 def _refuse_vast(schema: Object) -> None:
-    """A schema that is too large is refused before any work is done for it."""
+    """Refuse a schema that is too large before any other work."""
     rest: list[Json] = [schema]
     count = 0
     while rest:
@@ -123,7 +123,7 @@ def _check_identifier(field_id: int, index: SchemaIndex) -> None:
     parent = found.parent
     while parent is not None:
         above = index.fields[parent]
-        if kind_of(above.kind) != "struct":
+        if type_name(above.kind) != "struct":
             raise Invalid(f"{refusal} must not be nested in {above.path}")
         if not above.required:
             raise Invalid(f"{refusal} must not be nested in an optional field {above.path}")
@@ -142,7 +142,7 @@ def _index_field(
     index: SchemaIndex, each: Object, parent: int | None, path: str, short: str
 ) -> None:
     name = shape.text(each, "name", "a field of the schema")
-    found = Field(
+    found = SchemaField(
         shape.integer(each, "id", f"field {name}"),
         name,
         f"{path}{name}",
@@ -154,7 +154,7 @@ def _index_field(
     _enter(index, found, f"{short}{name}")
 
 
-def _enter(index: SchemaIndex, found: Field, short: str) -> None:
+def _enter(index: SchemaIndex, found: SchemaField, short: str) -> None:
     if found.field_id in index.fields:
         taken = index.fields[found.field_id].path
         raise Invalid(
@@ -172,14 +172,14 @@ def _enter(index: SchemaIndex, found: Field, short: str) -> None:
         _index_nested(index, found, found.kind, short)
 
 
-def _index_nested(index: SchemaIndex, above: Field, kind: Object, short: str) -> None:
+def _index_nested(index: SchemaIndex, above: SchemaField, kind: Object, short: str) -> None:
     if kind.get("type") == "struct":
         for each in shape.objects(kind, "fields", f"struct {above.path}"):
             _index_field(index, each, above.field_id, f"{above.path}.", f"{short}.")
         return
     for part in ("element",) if kind.get("type") == "list" else ("key", "value"):
         inner = kind.get(part)
-        found = Field(
+        found = SchemaField(
             shape.integer(kind, f"{part}-id", above.path),
             part,
             f"{above.path}.{part}",
@@ -187,12 +187,12 @@ def _index_nested(index: SchemaIndex, above: Field, kind: Object, short: str) ->
             part == "key" or kind.get(f"{part}-required") is True,
             above.field_id,
         )
-        silent = part != "key" and kind_of(inner) == "struct"
+        silent = part != "key" and type_name(inner) == "struct"
         _enter(index, found, short if silent else f"{short}.{part}")
 
 
 def check_version(index: SchemaIndex, format_version: int) -> None:
-    """Refuse what tables of this format version cannot have."""
+    """Refuse types and defaults that tables of this format version cannot have."""
     if format_version >= 3:
         return
     problems = []
@@ -212,16 +212,16 @@ def check_version(index: SchemaIndex, format_version: int) -> None:
         raise Invalid(f"Invalid schema for v{format_version}:\n- {listed}")
 
 
-def schema_mark(schema: Object) -> bytes:
-    """What a schema means, whatever its id: those that mean the same have the same mark."""
+def schema_fingerprint(schema: Object) -> bytes:
+    """A fingerprint of a schema without its id: equal for schemas with the same meaning."""
     meaning = [sorted(identifiers(schema)), _meaning(schema)]
     return msgspec.json.encode(meaning, order="sorted")  # a default may be an object
 
 
 def _meaning(kind: Json) -> object:
-    """A type, less the members that we do not know and the ways to write the same."""
+    """A type without unknown members and differences of spelling."""
     if not isinstance(kind, dict):
-        return spelled(kind)
+        return normalized(kind)
     if kind.get("type") == "struct":
         members = ("id", "name", "required", "doc", *DEFAULTS)
         return [
@@ -236,5 +236,5 @@ def _meaning(kind: Json) -> object:
 
 
 def _value(value: Json) -> tuple[str, Json]:
-    """A value that equals no other type's: 1, 1.0 and true are one and the same to Python."""
+    """A value with its type: 1, 1.0 and true are equal in Python."""
     return (type(value).__name__, value)

@@ -1,7 +1,7 @@
-"""Reading JSON that somebody else wrote: each member as the type it must have, or `Invalid` with why.
+"""Reads JSON from clients and files: each member as the type it must have, or `Invalid` with the reason.
 
-Whatever a client sends goes through here, so that a wrong shape is a sentence and never a crash. `what`
-names the thing that is read, for the sentence.
+All client input goes through here, so a wrong type is an error message and never a crash. `what` names
+the value in the message.
 """
 
 from arco.core.errors import Invalid
@@ -10,7 +10,7 @@ from arco.core.json import Json
 Object = dict[str, Json]
 
 _MOST_INT = 2**31 - 1  # Iceberg's ids are 32 bits wide
-_MOST_LONG = 2**63 - 1  # its snapshot ids, times and row ids 64
+_MOST_LONG = 2**63 - 1  # snapshot ids, times and row ids are 64 bits wide
 
 
 def as_object(value: Json, what: str) -> Object:
@@ -104,14 +104,14 @@ def maybe_long(holder: Object, key: str, what: str) -> int | None:
 
 
 def without_nulls(holder: Object, *keys: str) -> Object:
-    """`holder` less those of `keys` that are null: some readers take a null for a wrong value."""
+    """`holder` without null values under `keys`: some readers reject a null."""
     if all(key not in holder or holder[key] is not None for key in keys):
         return holder
     return {k: value for k, value in holder.items() if value is not None or k not in keys}
 
 
 def kind(value: Json) -> str:
-    """What `value` is, in a word."""
+    """The JSON type of `value`, for messages."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -1,23 +1,29 @@
-"""Updates of snapshots, branches and tags, and of the log that says which snapshot was current when."""
+"""Updates of snapshots, branches, tags and statistics files, and of the snapshot log.
 
+A snapshot has at most one statistics file of each kind.
+"""
+
+from collections.abc import Set as AbstractSet
 from itertools import pairwise
 from typing import cast
 
 from arco.core.errors import Conflict, Invalid
 from arco.iceberg.engine import shape
-from arco.iceberg.engine.draft import Draft
+from arco.iceberg.engine.draft import TableDraft
 from arco.iceberg.engine.metadata import MAIN
 from arco.iceberg.engine.shape import Object
-from arco.iceberg.engine.statistics import forget_snapshots
 
-_ROW_LINEAGE = 3  # the format version that numbers rows
-_TOLERANCE_MS = 60_000  # by so much may the clocks of two writers differ
+_ROW_LINEAGE = 3  # the first format version with row ids
+_TOLERANCE_MS = 60_000  # between the clocks of two writers
 _RETRY = "Validation failed, please retry:"
 _LIMITS = ("min-snapshots-to-keep", "max-snapshot-age-ms", "max-ref-age-ms")
 
+_TABLE = "statistics"
+_PARTITION = "partition-statistics"
 
-def add_snapshot(draft: Draft, update: Object) -> None:
-    """Add a snapshot; nobody sees it before a branch or tag names it."""
+
+def add_snapshot(draft: TableDraft, update: Object) -> None:
+    """Add a snapshot; readers see it once a branch or tag names it."""
     snapshot = _read_snapshot(shape.obj(update, "snapshot", "add-snapshot"), draft.format_version)
     for key, thing in (
         ("schemas", "schema"),
@@ -69,8 +75,8 @@ def _read_snapshot(found: Object, format_version: int) -> Object:
     return found
 
 
-def _take_sequence_number(draft: Draft, snapshot: Object) -> None:
-    """Sequence numbers rise; only a snapshot that begins anew may have the last one again."""
+def _take_sequence_number(draft: TableDraft, snapshot: Object) -> None:
+    """Check that sequence numbers rise; only a snapshot without a parent may repeat the last one."""
     number = cast("int", snapshot.get("sequence-number", 0))
     last = draft.number("last-sequence-number")
     if draft.format_version == 1:
@@ -85,8 +91,8 @@ def _take_sequence_number(draft: Draft, snapshot: Object) -> None:
     draft.put("last-sequence-number", number)
 
 
-def _take_rows(draft: Draft, snapshot: Object) -> None:
-    """The rows of the snapshot get their ids: no row of another snapshot may have them."""
+def _take_rows(draft: TableDraft, snapshot: Object) -> None:
+    """Reserve the row ids of the snapshot, which no other snapshot may have."""
     if "first-row-id" not in snapshot:
         raise Invalid("Cannot add a snapshot: first-row-id is null")
     first = cast("int", snapshot["first-row-id"])
@@ -99,8 +105,8 @@ def _take_rows(draft: Draft, snapshot: Object) -> None:
     draft.put("next-row-id", first + cast("int", snapshot["added-rows"]))
 
 
-def set_snapshot_ref(draft: Draft, update: Object) -> None:
-    """Let a branch or tag name a snapshot; main is what readers see."""
+def set_snapshot_ref(draft: TableDraft, update: Object) -> None:
+    """Set a branch or tag to a snapshot; readers see main."""
     name = shape.text(update, "ref-name", "set-snapshot-ref")
     ref = _read_ref(update)
     if draft.refs.get(name) == ref:
@@ -112,7 +118,7 @@ def set_snapshot_ref(draft: Draft, update: Object) -> None:
     if name == MAIN:
         if ref["type"] != "branch":
             raise Invalid("Cannot set main to a tag, it must be a branch")
-        # Going back to a snapshot that was there before happens now, whenever that one was made.
+        # A rollback to an older snapshot is logged with the current time.
         added = snapshot_id in draft.added_snapshots
         time_ms = snapshot["timestamp-ms"] if added else draft.updated_ms
         draft.own("snapshot-log").append({"timestamp-ms": time_ms, "snapshot-id": snapshot_id})
@@ -142,8 +148,8 @@ def _read_ref(update: Object) -> Object:
     return ref
 
 
-def remove_snapshot_ref(draft: Draft, update: Object) -> None:
-    """Take a branch or tag away; without main a table holds nothing."""
+def remove_snapshot_ref(draft: TableDraft, update: Object) -> None:
+    """Remove a branch or tag; a table without main is empty."""
     name = shape.text(update, "ref-name", "remove-snapshot-ref")
     if name not in draft.refs:
         return
@@ -152,8 +158,8 @@ def remove_snapshot_ref(draft: Draft, update: Object) -> None:
     draft.drop_ref(name)
 
 
-def remove_snapshots(draft: Draft, update: Object) -> None:
-    """Forget snapshots, and whatever names them. Ids that are not there do no harm."""
+def remove_snapshots(draft: TableDraft, update: Object) -> None:
+    """Remove snapshots and their refs and statistics; unknown ids are ignored."""
     listed = shape.array(update, "snapshot-ids", "remove-snapshots")
     ids = {shape.as_long(each, "each of snapshot-ids") for each in listed}
     gone = ids & draft.snapshots.keys()
@@ -172,15 +178,15 @@ def remove_snapshots(draft: Draft, update: Object) -> None:
             remove_snapshot_ref(draft, {"ref-name": name})
 
 
-def finish_log(draft: Draft) -> None:
-    """Leave in the log what readers have really seen, without gaps, in the order of time."""
+def finish_log(draft: TableDraft) -> None:
+    """Keep in the log the snapshots that readers have seen, without gaps, in time order."""
     current = draft.snapshot_id
     passing = (draft.main_was & draft.added_snapshots) - {current}
     if passing or draft.snapshots_removed:
         kept: list[Object] = []
         for entry in draft.objects("snapshot-log"):
             if entry["snapshot-id"] not in draft.snapshots:
-                # Without this one the log before it would tell of another snapshot at its time.
+                # Without this entry the log would show another snapshot as current at its time.
                 kept = [] if draft.snapshots_removed else kept
             elif entry["snapshot-id"] not in passing:
                 kept.append(entry)
@@ -192,8 +198,8 @@ def finish_log(draft: Draft) -> None:
     _check_times(draft)
 
 
-def _check_times(draft: Draft) -> None:
-    """Readers refuse a log that runs backwards, so no snapshot may come from far ahead or behind."""
+def _check_times(draft: TableDraft) -> None:
+    """Refuse snapshots with times far off: readers reject a log that goes backwards."""
     if not draft.logged:
         return
     recent = draft.objects("snapshot-log")[-draft.logged - 1 :]
@@ -209,3 +215,68 @@ def _check_times(draft: Draft) -> None:
             f"Invalid update timestamp {draft.updated_ms}: "
             f"before last snapshot log entry at {times[-1]}"
         )
+
+
+def set_statistics(draft: TableDraft, update: Object) -> None:
+    """Set the statistics file of a snapshot."""
+    what = "set-statistics"
+    found = shape.obj(update, "statistics", what)
+    shape.text(found, "statistics-path", what)
+    shape.long(found, "file-size-in-bytes", what)
+    shape.long(found, "file-footer-size-in-bytes", what)
+    blobs = [_read_blob(each) for each in shape.objects(found, "blob-metadata", what)]
+    _put(draft, _TABLE, {**found, "blob-metadata": [*blobs]})
+
+
+def _read_blob(found: Object) -> Object:
+    what = "blob-metadata"
+    blob = shape.without_nulls(found, "properties")
+    shape.text(blob, "type", what)
+    shape.long(blob, "snapshot-id", what)
+    shape.long(blob, "sequence-number", what)
+    for field_id in shape.array(blob, "fields", what):
+        shape.as_int(field_id, f"each of fields of {what}")
+    if "properties" in blob:
+        shape.texts(blob, "properties", what)
+    return blob
+
+
+def set_partition_statistics(draft: TableDraft, update: Object) -> None:
+    """Set the partition statistics file of a snapshot."""
+    what = "set-partition-statistics"
+    found = shape.obj(update, "partition-statistics", what)
+    shape.text(found, "statistics-path", what)
+    shape.long(found, "file-size-in-bytes", what)
+    _put(draft, _PARTITION, found)
+
+
+def remove_statistics(draft: TableDraft, update: Object) -> None:
+    """Remove the statistics file of a snapshot."""
+    _forget(draft, _TABLE, {shape.long(update, "snapshot-id", "remove-statistics")})
+
+
+def remove_partition_statistics(draft: TableDraft, update: Object) -> None:
+    """Remove the partition statistics file of a snapshot."""
+    _forget(draft, _PARTITION, {shape.long(update, "snapshot-id", "remove-partition-statistics")})
+
+
+def forget_snapshots(draft: TableDraft, gone: AbstractSet[int]) -> None:
+    """Remove the statistics of removed snapshots."""
+    _forget(draft, _TABLE, gone)
+    _forget(draft, _PARTITION, gone)
+
+
+def _put(draft: TableDraft, key: str, found: Object) -> None:
+    snapshot_id = shape.long(found, "snapshot-id", key)
+    files = draft.objects(key)
+    if found in files:
+        return
+    others = [each for each in files if each["snapshot-id"] != snapshot_id]
+    draft.replace(key, [*others, found])
+
+
+def _forget(draft: TableDraft, key: str, gone: AbstractSet[int]) -> None:
+    files = draft.objects(key)
+    kept = [each for each in files if each["snapshot-id"] not in gone]
+    if len(kept) < len(files):
+        draft.replace(key, kept)

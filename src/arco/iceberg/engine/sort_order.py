@@ -1,12 +1,12 @@
-"""Sort orders: what is right for a schema, and which are the same. Order 0 is the unsorted one."""
+"""Sort orders: validity for a schema, and equality. Order 0 is the unsorted one."""
 
 from arco.core.errors import Invalid
 from arco.core.json import Json, encode
 from arco.iceberg.engine import shape
-from arco.iceberg.engine.field_type import is_primitive, kind_of
+from arco.iceberg.engine.field_type import is_primitive, type_name
+from arco.iceberg.engine.partition_spec import check_source, read_transform
 from arco.iceberg.engine.schema import SchemaIndex
 from arco.iceberg.engine.shape import Object
-from arco.iceberg.engine.transform import check_source, read_transform
 
 UNSORTED_ID = 0
 FIRST_ID = 1
@@ -16,7 +16,7 @@ _NULL_ORDERS = frozenset({"nulls-first", "nulls-last"})
 
 
 def read_order(value: Json) -> Object:
-    """`value` as a sort order in one spelling; not yet checked with a schema."""
+    """`value` as a normalized sort order, not yet checked with a schema."""
     order = shape.without_nulls(shape.as_object(value, "the sort order"), "order-id")
     order_id = shape.maybe_integer(order, "order-id", "the sort order")
     fields = [_read_field(each) for each in shape.objects(order, "fields", "the sort order")]
@@ -45,7 +45,7 @@ def fields_of(order: Object) -> list[Object]:
 
 
 def check_sources(order: Object, index: SchemaIndex) -> None:
-    """Each sort field comes from a column that is there and fits its transform."""
+    """Check that each sort field has an existing column that fits its transform."""
     for each in fields_of(order):
         source = shape.integer(each, "source-id", "a sort field")
         column = index.fields.get(source)
@@ -53,13 +53,13 @@ def check_sources(order: Object, index: SchemaIndex) -> None:
             raise Invalid(f"Cannot find source column for sort field: {source}")
         if not is_primitive(column.kind):
             raise Invalid(
-                f"Cannot sort by non-primitive source field: {column.path}: {kind_of(column.kind)}"
+                f"Cannot sort by non-primitive source field: {column.path}: {type_name(column.kind)}"
             )
         check_source(read_transform(shape.text(each, "transform", "a sort field")), column.kind)
 
 
-def order_mark(order: Object) -> bytes:
-    """What an order means, whatever its id: those that sort alike have the same mark."""
+def order_fingerprint(order: Object) -> bytes:
+    """A fingerprint of a sort order without its id: equal for orders that sort alike."""
     members = ("source-id", "direction", "null-order")
     return encode(
         [

@@ -1,23 +1,94 @@
-"""Updates of a table as a whole: uuid, format version, location, properties and encryption keys."""
+"""Updates of a table itself: uuid, format version, location, properties and encryption keys.
+
+Also the table properties that Iceberg gives a meaning.
+"""
 
 import binascii
 import re
+from collections.abc import Mapping
 
 from arco.catalog.name import check_property_sizes
 from arco.core.errors import Invalid
 from arco.core.json import Json
 from arco.iceberg.engine import shape
-from arco.iceberg.engine.draft import Draft
-from arco.iceberg.engine.integrity import NEWEST_VERSION, OLDEST_VERSION
-from arco.iceberg.engine.properties import PREVIOUS_VERSIONS, read_number
+from arco.iceberg.engine.draft import TableDraft
+from arco.iceberg.engine.metadata import NEWEST_VERSION, OLDEST_VERSION
+from arco.iceberg.engine.schema import SchemaIndex
 from arco.iceberg.engine.shape import Object
+
+FORMAT_VERSION = "format-version"
+PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
+
+# Other members of the metadata hold these facts, so they are never stored as properties.
+RESERVED = frozenset(
+    {
+        FORMAT_VERSION,
+        "uuid",
+        "snapshot-count",
+        "current-snapshot-id",
+        "current-snapshot-summary",
+        "current-snapshot-timestamp-ms",
+        "current-schema",
+        "default-partition-spec",
+        "default-sort-order",
+    }
+)
+
+# Without it engines use gzip, as they still do for older tables.
+NEW_TABLE = {"write.parquet.compression-codec": "zstd"}
+
+_COUNTS = (
+    "commit.retry.num-retries",
+    "commit.retry.min-wait-ms",
+    "commit.retry.max-wait-ms",
+    "commit.retry.total-timeout-ms",
+)
+_METRICS_OF = "write.metadata.metrics.column."
+_ENCRYPTION = frozenset({"encryption.key-id", "encryption.data-key-length"})
+_PREVIOUS_VERSIONS_DEFAULT = 100
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _KEYS = "encryption-keys"
 
 
-def assign_uuid(draft: Draft, update: Object) -> None:
-    """Give the table its identity."""
+def read_number(properties: Mapping[str, str], key: str, default: int) -> int:
+    """The integer under `key`."""
+    text = properties.get(key)
+    if text is None:
+        return default
+    digits = text.removeprefix("-").removeprefix("+")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
+        raise Invalid(f"Table property {key} must have integer value")
+    return int(text)
+
+
+def previous_versions(properties: Mapping[str, str]) -> int:
+    """The maximal length of a table's metadata log."""
+    try:
+        return max(1, read_number(properties, PREVIOUS_VERSIONS, _PREVIOUS_VERSIONS_DEFAULT))
+    except Invalid:
+        return _PREVIOUS_VERSIONS_DEFAULT  # set before it was checked; commits must still work
+
+
+def check_new(properties: Mapping[str, str], index: SchemaIndex, format_version: int) -> None:
+    """Refuse properties that are invalid for a new table."""
+    for key in _COUNTS:
+        if read_number(properties, key, 0) < 0:
+            raise Invalid(f"Table property {key} must have non negative integer value")
+    read_number(properties, PREVIOUS_VERSIONS, 1)
+    for key in properties:
+        column = key.removeprefix(_METRICS_OF)
+        if column != key and index.by_name(column) is None:
+            raise Invalid(
+                f"Invalid metrics config, could not find column {column} from table prop {key}"
+            )
+    unfit = sorted(_ENCRYPTION & properties.keys())
+    if unfit and format_version < 3:
+        raise Invalid(f"Invalid properties for v{format_version}: {', '.join(unfit)}")
+
+
+def assign_uuid(draft: TableDraft, update: Object) -> None:
+    """Set the table's uuid."""
     uuid = shape.text(update, "uuid", "assign-uuid")
     if not _UUID.fullmatch(uuid):
         raise Invalid(f"uuid of assign-uuid is no UUID: {uuid}")
@@ -26,7 +97,7 @@ def assign_uuid(draft: Draft, update: Object) -> None:
 
 
 def read_version(update: Object) -> int:
-    """The version that an upgrade asks for."""
+    """The format version that an upgrade requests."""
     version = shape.integer(update, "format-version", "upgrade-format-version")
     if not OLDEST_VERSION <= version <= NEWEST_VERSION:
         raise Invalid(
@@ -36,8 +107,8 @@ def read_version(update: Object) -> int:
     return version
 
 
-def upgrade_format_version(draft: Draft, update: Object) -> None:
-    """Go to a newer version of the format, never back."""
+def upgrade_format_version(draft: TableDraft, update: Object) -> None:
+    """Upgrade the format version; a downgrade is refused."""
     version = read_version(update)
     current = draft.format_version
     if version < current:
@@ -49,11 +120,11 @@ def upgrade_format_version(draft: Draft, update: Object) -> None:
     if version >= 3:
         draft.top.setdefault("next-row-id", 0)
     if draft.snapshot_id is None:
-        draft.set_current_snapshot(None)  # each version has its own way to say so
+        draft.set_current_snapshot(None)  # format versions write "none" differently
 
 
-def set_location(draft: Draft, update: Object) -> None:
-    """Say where new files go."""
+def set_location(draft: TableDraft, update: Object) -> None:
+    """Set the location for new files."""
     location = strip_slashes(shape.text(update, "location", "set-location"))
     if not location:
         raise Invalid("location of set-location must not be empty")
@@ -62,14 +133,14 @@ def set_location(draft: Draft, update: Object) -> None:
 
 
 def strip_slashes(location: str) -> str:
-    """A location without slashes at its end, as metadata have it."""
+    """A location without trailing slashes, as metadata stores it."""
     while location.endswith("/") and not location.endswith("://"):
         location = location[:-1]
     return location
 
 
-def set_properties(draft: Draft, update: Object) -> None:
-    """Set properties; early clients say `updated` for `updates`."""
+def set_properties(draft: TableDraft, update: Object) -> None:
+    """Set properties; early clients send `updated` for `updates`."""
     key = "updates" if "updates" in update or "updated" not in update else "updated"
     updates = shape.texts(update, key, "set-properties")
     read_number(updates, PREVIOUS_VERSIONS, 1)
@@ -79,8 +150,8 @@ def set_properties(draft: Draft, update: Object) -> None:
         draft.own_map("properties").update(changed)
 
 
-def remove_properties(draft: Draft, update: Object) -> None:
-    """Remove properties; those that are not there do no harm."""
+def remove_properties(draft: TableDraft, update: Object) -> None:
+    """Remove properties; missing ones are ignored."""
     key = "removals" if "removals" in update or "removed" not in update else "removed"
     listed = shape.array(update, key, "remove-properties")
     removals = {shape.as_text(each, f"each of {key} of remove-properties") for each in listed}
@@ -88,8 +159,8 @@ def remove_properties(draft: Draft, update: Object) -> None:
         del draft.own_map("properties")[name]
 
 
-def add_encryption_key(draft: Draft, update: Object) -> None:
-    """Add a key that is itself encrypted; one with the same id stays as it is."""
+def add_encryption_key(draft: TableDraft, update: Object) -> None:
+    """Add an encrypted key; an existing one with the same id stays."""
     what = "the encryption key"
     key = shape.obj(update, "encryption-key", "add-encryption-key")
     key = shape.without_nulls(key, "encrypted-by-id", "properties")
@@ -109,8 +180,8 @@ def add_encryption_key(draft: Draft, update: Object) -> None:
         draft.own(_KEYS).append(key)
 
 
-def remove_encryption_key(draft: Draft, update: Object) -> None:
-    """Forget an encryption key."""
+def remove_encryption_key(draft: TableDraft, update: Object) -> None:
+    """Remove an encryption key."""
     key_id = shape.text(update, "key-id", "remove-encryption-key")
     keys = draft.objects(_KEYS)
     kept: list[Json] = [each for each in keys if each["key-id"] != key_id]

@@ -1,7 +1,7 @@
-"""Updates of a table's metadata: all of a commit's, in their order, or none.
+"""Applies the updates of a commit to a table's metadata, in order, all or none.
 
-The meaning of each update is the Java reference implementation's. What a client got wrong is `Invalid`;
-what was right when the client looked, but no more, is `Conflict`.
+The semantics of each update are those of the Java reference implementation. A mistake of the client is
+`Invalid`; what was right when the client read the table, but is no longer, is `Conflict`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,20 +9,20 @@ from itertools import groupby
 
 from arco.core.errors import Invalid
 from arco.core.json import Json
-from arco.iceberg.engine import layout, shape, snapshots, statistics, table
-from arco.iceberg.engine.draft import DEFAULT_VERSION, Draft
+from arco.iceberg.engine import layout, shape, snapshots, table
+from arco.iceberg.engine.draft import DEFAULT_VERSION, TableDraft
 from arco.iceberg.engine.metadata import Metadata
-from arco.iceberg.engine.properties import previous_versions
 from arco.iceberg.engine.shape import Object
+from arco.iceberg.engine.table import previous_versions
 
-# More than any client has to say at once. What a commit costs must not grow faster than what was sent.
+# More than any client sends at once. The cost of a commit must not grow faster than its size.
 MOST_UPDATES = 20_000
 MOST_ADDITIONS = 500
 
 _ADDITIONS = frozenset({"add-schema", "add-spec", "add-sort-order"})
 _REMOVE_SNAPSHOTS = "remove-snapshots"
 
-_UPDATES: Mapping[str, Callable[[Draft, Object], None]] = {
+_UPDATES: Mapping[str, Callable[[TableDraft, Object], None]] = {
     "assign-uuid": table.assign_uuid,
     "upgrade-format-version": table.upgrade_format_version,
     "add-schema": layout.add_schema,
@@ -38,10 +38,10 @@ _UPDATES: Mapping[str, Callable[[Draft, Object], None]] = {
     "set-location": table.set_location,
     "set-properties": table.set_properties,
     "remove-properties": table.remove_properties,
-    "set-statistics": statistics.set_statistics,
-    "remove-statistics": statistics.remove_statistics,
-    "set-partition-statistics": statistics.set_partition_statistics,
-    "remove-partition-statistics": statistics.remove_partition_statistics,
+    "set-statistics": snapshots.set_statistics,
+    "remove-statistics": snapshots.remove_statistics,
+    "set-partition-statistics": snapshots.set_partition_statistics,
+    "remove-partition-statistics": snapshots.remove_partition_statistics,
     "remove-partition-specs": layout.remove_partition_specs,
     "remove-schemas": layout.remove_schemas,
     "add-encryption-key": table.add_encryption_key,
@@ -50,19 +50,15 @@ _UPDATES: Mapping[str, Callable[[Draft, Object], None]] = {
 
 
 def apply_updates(
-    base: Metadata | None,
-    updates: Sequence[Json],
-    *,
-    now_ms: int,
-    previous_location: str | None,
+    base: Metadata | None, updates: Sequence[Json], *, now_ms: int, previous_location: str | None
 ) -> Metadata:
-    """The metadata after `updates`; `base` itself if they change nothing, None if there is no table yet.
+    """The metadata after `updates`; `base` itself if they change nothing. `base` is None for a new table.
 
-    `previous_location` is the file of `base`, which the log of the new metadata will name.
+    `previous_location` is the file of `base`, which is added to the metadata log.
     """
     try:
         read = _read(updates)
-        draft = Draft(base, format_version=_first_version(read), now_ms=now_ms)
+        draft = TableDraft(base, format_version=_first_version(read), now_ms=now_ms)
         for update in read:
             _UPDATES[str(update["action"])](draft, update)
         return _finish(draft, previous_location)
@@ -87,7 +83,7 @@ def _read(updates: Sequence[Json]) -> list[Object]:
 
 
 def _joined(updates: Sequence[Object]) -> list[Object]:
-    """The same with removals of snapshots in a row as one: some clients send one for each snapshot."""
+    """Join consecutive removals of snapshots: some clients send one for each snapshot."""
     joined: list[Object] = []
     for is_removal, run in groupby(updates, lambda each: each["action"] == _REMOVE_SNAPSHOTS):
         if not is_removal:
@@ -99,14 +95,14 @@ def _joined(updates: Sequence[Object]) -> list[Object]:
 
 
 def _first_version(updates: Sequence[Object]) -> int:
-    """The version that a new table begins with: that of the first upgrade, if there is one."""
+    """The format version of a new table: that of the first upgrade, if there is one."""
     asked = (
         table.read_version(each) for each in updates if each["action"] == "upgrade-format-version"
     )
     return next(asked, DEFAULT_VERSION)
 
 
-def _finish(draft: Draft, previous_location: str | None) -> Metadata:
+def _finish(draft: TableDraft, previous_location: str | None) -> Metadata:
     if not draft.changed and draft.base is not None:
         return draft.base
     for key in ("table-uuid", "location"):
@@ -120,7 +116,7 @@ def _finish(draft: Draft, previous_location: str | None) -> Metadata:
     return draft.top
 
 
-def _log_previous(draft: Draft, previous_location: str | None) -> None:
+def _log_previous(draft: TableDraft, previous_location: str | None) -> None:
     if draft.base is None or previous_location is None:
         return
     entry: Object = {
@@ -132,8 +128,8 @@ def _log_previous(draft: Draft, previous_location: str | None) -> None:
     draft.replace("metadata-log", [*kept, entry])
 
 
-def _keep_v1(draft: Draft) -> None:
-    """Old readers of version 1 look for the schema and the spec where they first were."""
+def _keep_v1(draft: TableDraft) -> None:
+    """Keep the members that old readers of format version 1 use for the schema and spec."""
     spec = draft.spec(draft.number("default-spec-id"))
     if draft.format_version == 1 and spec is not None:
         draft.put("schema", draft.current_schema())

@@ -1,4 +1,4 @@
-"""Views as Iceberg's view format has them: how one begins, and what the catalog reads off it."""
+"""View metadata in Iceberg's view format: the first metadata of a view, its validity, and its facts."""
 
 from dataclasses import dataclass
 
@@ -6,12 +6,13 @@ from arco.core.errors import Invalid
 from arco.iceberg.engine import shape
 from arco.iceberg.engine.metadata import Metadata
 from arco.iceberg.engine.shape import Object
-from arco.iceberg.engine.view_draft import FORMAT_VERSION, ViewDraft, properties_of
-from arco.iceberg.engine.view_schema import read_view_schema, schema_id
+from arco.iceberg.engine.view_update import FORMAT_VERSION, ViewDraft, view_properties
 from arco.iceberg.engine.view_version import (
     LAST_ADDED,
     read_version,
-    refuse_double_dialects,
+    read_view_schema,
+    refuse_duplicate_dialects,
+    schema_id,
     version_id,
 )
 from arco.iceberg.wire import CreateViewRequest
@@ -21,7 +22,7 @@ _FIRST_VERSION = 1
 
 @dataclass(frozen=True)
 class ViewFacts:
-    """What the catalog wants to know of a view; `schema` is what its current version results in."""
+    """What the catalog reads from a view's metadata; `schema` is that of the current version."""
 
     view_uuid: str
     location: str
@@ -32,14 +33,14 @@ class ViewFacts:
 
 
 def new_view(request: CreateViewRequest, *, view_uuid: str, location: str, now_ms: int) -> Metadata:
-    """The metadata of a view that is asked for, with one schema and one version."""
+    """The first metadata of a view, with one schema and one version."""
     try:
         draft = ViewDraft(None, now_ms)
         draft.assign_uuid(view_uuid)
         draft.set_location(location)
         draft.set_properties(request.properties)
         draft.add_schema(request.schema)
-        # Numbers and times are ours: the client does not know yet what else there is.
+        # The server assigns numbers and times.
         first: Object = {
             "version-id": _FIRST_VERSION,
             "timestamp-ms": now_ms,
@@ -52,9 +53,9 @@ def new_view(request: CreateViewRequest, *, view_uuid: str, location: str, now_m
 
 
 def check_view(metadata: Metadata) -> Metadata:
-    """`metadata` as they are, if they are those of a view that we can serve and change.
+    """`metadata` itself, if it is a valid view's, else `Invalid`.
 
-    Whoever registers a file of their own is told here what is wrong with it.
+    A client that registers a metadata file gets the reason from here.
     """
     try:
         _check_shape(metadata)
@@ -64,7 +65,7 @@ def check_view(metadata: Metadata) -> Metadata:
 
 
 def view_facts(metadata: Metadata) -> ViewFacts:
-    """The facts of a view whose metadata are in order."""
+    """The facts of valid view metadata."""
     current = shape.integer(metadata, "current-version-id", "the view")
     version = _numbered(metadata, current)
     wanted = shape.integer(version, "schema-id", "a view version")
@@ -76,7 +77,7 @@ def view_facts(metadata: Metadata) -> ViewFacts:
                 format_version=shape.integer(metadata, "format-version", "the view"),
                 version_id=current,
                 schema=schema,
-                properties=properties_of(metadata),
+                properties=view_properties(metadata),
             )
     raise Invalid(f"the current version of the view has schema {wanted}, which is not there")
 
@@ -92,7 +93,7 @@ def _check_shape(metadata: Metadata) -> None:
     versions = [read_version(each) for each in shape.objects(metadata, "versions", "the view")]
     _check_numbers([version_id(each) for each in versions], "versions")
     for version in versions:
-        refuse_double_dialects(version)
+        refuse_duplicate_dialects(version)
     for entry in shape.objects(metadata, "version-log", "the view"):
         version_id(entry)
         shape.long(entry, "timestamp-ms", "an entry of the version log")

@@ -1,21 +1,246 @@
-"""Commits to views: what a client demands of the view, and what is to become of it.
+"""Commits to views: requirements, and updates that are applied to a draft.
 
-Updates and requirements are JSON, told apart by a field each. One that we do not know is refused, since
-leaving it out would be another change than the one that was asked for.
+The rules are those of Iceberg's own builder: existing schemas and versions are used again, new ones get
+the next number, old versions expire. One difference: the "last added" schema or version (-1) may be an
+existing one, so that of two clients that make the same change at once the second is not refused. An
+unknown update or requirement is refused, since skipping it would be another change than the requested
+one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from arco.catalog.name import RESERVED, check_property_sizes
 from arco.core.errors import Conflict, Invalid
 from arco.core.json import Json
 from arco.iceberg.engine import shape
 from arco.iceberg.engine.metadata import Metadata
 from arco.iceberg.engine.shape import Object
-from arco.iceberg.engine.view_draft import ViewDraft
+from arco.iceberg.engine.view_version import (
+    LAST_ADDED,
+    read_version,
+    read_view_schema,
+    refuse_duplicate_dialects,
+    refuse_lost_dialects,
+    same_version,
+    same_view_schema,
+    schema_id,
+    version_id,
+)
+
+FORMAT_VERSION = 1
+HISTORY_ENTRIES = "version.history.num-entries"
+DROP_DIALECT = "replace.drop-dialect.allowed"
+_DEFAULT_HISTORY_ENTRIES = 10
+_MOST_INT = 2**31 - 1
+# In the order of members in files. A finished view has a string where null is here.
+_EMPTY: Metadata = {
+    "view-uuid": None,
+    "format-version": FORMAT_VERSION,
+    "location": None,
+    "properties": {},
+    "schemas": [],
+    "current-version-id": None,
+    "versions": [],
+    "version-log": [],
+}
+
+
+class ViewDraft:
+    """A draft of view metadata: takes updates in order; `finished` returns the result."""
+
+    def __init__(self, base: Metadata | None, now_ms: int) -> None:
+        self._base = base
+        self._now_ms = now_ms
+        fields: Metadata = _EMPTY if base is None else base
+        self._fields = dict(fields)
+        self._schemas = shape.objects(fields, "schemas", "the view")
+        self._versions = shape.objects(fields, "versions", "the view")
+        self._log = shape.objects(fields, "version-log", "the view")
+        self._properties = view_properties(fields)
+        self._current = shape.maybe_integer(fields, "current-version-id", "the view")
+        self._before = None if self._current is None else self._version(self._current)
+        self._last_schema: int | None = None
+        self._last_version: int | None = None
+        self._added: set[int] = set()
+        self._entry: Object | None = None
+
+    def assign_uuid(self, uuid: str) -> None:
+        """Set the view's uuid, once."""
+        current = self._fields.get("view-uuid")
+        if current is not None and current != uuid:
+            raise Invalid("Cannot reassign uuid")
+        self._fields["view-uuid"] = uuid
+
+    def upgrade_format_version(self, wanted: int) -> None:
+        """Set the format version; there is only one so far."""
+        current = shape.integer(self._fields, "format-version", "the view")
+        if wanted < current:
+            raise Invalid(f"Cannot downgrade v{current} view to v{wanted}")
+        if wanted > FORMAT_VERSION:
+            raise Invalid(f"Unsupported format version: {wanted}")
+        self._fields["format-version"] = wanted
+
+    def set_location(self, location: str) -> None:
+        """Set the location of the view's metadata files."""
+        if not location:
+            raise Invalid("the location of a view is empty")
+        self._fields["location"] = location
+
+    def set_properties(self, updates: Mapping[str, str]) -> None:
+        """Set properties."""
+        _refuse_reserved(updates)
+        check_property_sizes({**self._properties, **updates})
+        self._properties.update(updates)
+
+    def remove_properties(self, keys: Iterable[str]) -> None:
+        """Remove properties; missing ones are ignored."""
+        removals = list(keys)
+        _refuse_reserved(removals)
+        for key in removals:
+            self._properties.pop(key, None)
+
+    def add_schema(self, value: Json) -> int:
+        """Add a schema unless an equal one exists; returns its id."""
+        schema = read_view_schema(value)
+        for each in self._schemas:
+            if same_view_schema(each, schema):
+                self._last_schema = schema_id(each)
+                return self._last_schema
+        number = _free(max((schema_id(each) for each in self._schemas), default=-1) + 1)
+        self._schemas = [*self._schemas, {**schema, "schema-id": number}]
+        self._last_schema = number
+        return number
+
+    def add_version(self, value: Json) -> int:
+        """Add a version unless an equal one exists; returns its id."""
+        version = read_version(value)
+        version = {**version, "schema-id": self._schema_of(version)}
+        for each in self._versions:
+            if same_version(each, version):
+                self._last_version = version_id(each)
+                return self._last_version
+        refuse_duplicate_dialects(version)
+        highest = max((version_id(each) for each in self._versions), default=-1)
+        number = _free(max(version_id(version), highest + 1))
+        self._versions = [*self._versions, {**version, "version-id": number}]
+        self._added.add(number)
+        self._last_version = number
+        return number
+
+    def set_current_version(self, number: int) -> None:
+        """Set the current version and log the time."""
+        if number == LAST_ADDED:
+            if self._last_version is None:
+                raise Invalid("there is no last added version: add one first, or give its number")
+            number = self._last_version
+        if number == self._current:
+            return
+        version = self._version(number)
+        # A version that becomes current again is logged with the current time.
+        at = version["timestamp-ms"] if number in self._added else self._now_ms
+        self._current = number
+        self._entry = {"timestamp-ms": at, "version-id": number}
+
+    def finished(self) -> Metadata:
+        """The resulting metadata; the base itself if nothing has changed."""
+        self._fill()
+        if self._base is not None and self._fields == self._base:
+            return self._base
+        for field in ("view-uuid", "location"):
+            if not shape.text(self._fields, field, "the view"):
+                raise Invalid(f"the {field} of a view is empty")
+        if self._current is None:
+            raise Invalid("Invalid view: no current version was set")
+        if self._before is not None and not self._may_drop_dialects():
+            refuse_lost_dialects(self._before, self._version(self._current))
+        self._expire(self._current)
+        self._fill()
+        return self._fields
+
+    def _fill(self) -> None:
+        """Copy the draft's lists and properties into the metadata."""
+        if self._entry is not None:
+            self._log = [*self._log, self._entry]
+            self._entry = None
+        if self._properties or self._fields.get("properties") is not None:
+            self._fields["properties"] = {**self._properties}
+        self._fields["schemas"] = [*self._schemas]
+        self._fields["current-version-id"] = self._current
+        self._fields["versions"] = [*self._versions]
+        self._fields["version-log"] = [*self._log]
+
+    def _schema_of(self, version: Object) -> int:
+        number = shape.integer(version, "schema-id", "the view version")
+        if number == LAST_ADDED:
+            if self._last_schema is None:
+                raise Invalid("Cannot set last added schema: no schema has been added")
+            return self._last_schema
+        if all(schema_id(each) != number for each in self._schemas):
+            raise Invalid(f"Cannot add version with unknown schema: {number}")
+        return number
+
+    def _version(self, number: int) -> Object:
+        for each in self._versions:
+            if version_id(each) == number:
+                return each
+        raise Invalid(f"Cannot set current version to unknown version: {number}")
+
+    def _may_drop_dialects(self) -> bool:
+        return self._properties.get(DROP_DIALECT, "").lower() == "true"
+
+    def _expire(self, current: int) -> None:
+        """Keep the current version, those of this commit and the latest others."""
+        keep = max(len(self._added | {current}), _history_entries(self._properties))
+        if len(self._versions) <= keep:
+            return
+        others = sorted({version_id(each) for each in self._versions} - {current}, reverse=True)
+        kept = {current, *others[: keep - 1]}
+        self._versions = [each for each in self._versions if version_id(each) in kept]
+        self._log = _known_history(self._log, kept)
+
+
+def view_properties(view: Metadata) -> dict[str, str]:
+    """The properties of a view; null counts as none."""
+    if view.get("properties") is None:
+        return {}
+    return shape.texts(view, "properties", "the view")
+
+
+def _known_history(log: list[Object], kept: set[int]) -> list[Object]:
+    """The entries after the last one whose version was removed: a log has no gaps."""
+    known: list[Object] = []
+    for entry in log:
+        if version_id(entry) in kept:
+            known.append(entry)
+        else:
+            known.clear()
+    return known
+
+
+def _history_entries(properties: Mapping[str, str]) -> int:
+    text = properties.get(HISTORY_ENTRIES)
+    if text is None:
+        return _DEFAULT_HISTORY_ENTRIES
+    digits = text.strip().removeprefix("+")
+    if not (digits.isascii() and digits.isdecimal() and len(digits) < 11 and int(digits) > 0):
+        raise Invalid(f"{HISTORY_ENTRIES} must be positive but was {text[:40]}")
+    return int(digits)
+
+
+def _free(number: int) -> int:
+    if number > _MOST_INT:
+        raise Invalid("the view has no number left for another schema or version")
+    return number
+
+
+def _refuse_reserved(keys: Iterable[str]) -> None:
+    for key in keys:
+        if key.strip().casefold().startswith(RESERVED):
+            raise Invalid(f"the property {key[:80]!r} is reserved: choose one without {RESERVED!r}")
 
 
 def check_view_requirements(base: Metadata | None, requirements: Sequence[Json]) -> None:
-    """`Conflict` if the view (None: there is none) is not what one of the requirements says."""
+    """`Conflict` unless all requirements hold for `base`; None means that there is no view."""
     for requirement in requirements:
         demand = shape.as_object(requirement, "a requirement")
         kind = shape.text(demand, "type", "a requirement")
@@ -50,7 +275,7 @@ def apply_view_updates(base: Metadata | None, updates: Sequence[Json], *, now_ms
 
 
 def _apply(draft: ViewDraft, update: Object) -> None:
-    # As it is written: whoever checks what an update may do must see the same one as we do.
+    # Exactly as written: the checks of locations must see the same action as the engine.
     action = shape.text(update, "action", "an update")
     apply = _ACTIONS.get(action)
     if apply is None:
@@ -76,7 +301,7 @@ def _set_location(draft: ViewDraft, update: Object) -> None:
 
 
 def _set_properties(draft: ViewDraft, update: Object) -> None:
-    # Clients of long ago say `updated` and `removed`.
+    # Early clients send `updated` and `removed`.
     key = "updates" if "updates" in update or "updated" not in update else "updated"
     draft.set_properties(shape.texts(update, key, "set-properties"))
 

@@ -1,16 +1,19 @@
-"""One version of a view: the queries that define it, each in a dialect of SQL."""
+"""Versions of a view, each with its queries by SQL dialect, and the schemas they result in."""
 
 from arco.core.errors import Invalid
 from arco.core.json import Json
 from arco.iceberg.engine import shape
+from arco.iceberg.engine.columns import columns_of
 from arco.iceberg.engine.shape import Object
 
 LAST_ADDED = -1
 _SQL = "sql"
 
+_TYPES = frozenset({"type", "element", "key", "value"})
+
 
 def read_version(value: Json, what: str = "the view version") -> Object:
-    """The version that a client sent or a file holds, if its members have their shapes."""
+    """A version from a client or a file, if its members have the right types."""
     version = shape.without_nulls(shape.as_object(value, what), "default-catalog")
     if shape.integer(version, "version-id", what) < 0:
         raise Invalid(f"version-id of {what} is negative")
@@ -29,7 +32,7 @@ def read_version(value: Json, what: str = "the view version") -> Object:
 
 
 def _check_representation(found: Object) -> None:
-    """Each has a type, those in SQL a text and a dialect; kinds that we do not know are kept."""
+    """Check the type, and for SQL the text and dialect; unknown types are kept."""
     if _is_sql(found):
         shape.text(found, "sql", "a representation")
         if not shape.text(found, "dialect", "a representation"):
@@ -41,12 +44,12 @@ def _is_sql(found: Object) -> bool:
 
 
 def version_id(version: Object) -> int:
-    """The number of a version, or the one that an entry of the log is about."""
+    """The id of a version, or that of a log entry."""
     return shape.integer(version, "version-id", "a view version")
 
 
 def same_version(one: Object, other: Object) -> bool:
-    """Whether two versions define the same, whatever their numbers and times are."""
+    """Whether two versions have the same definition, without their ids and times."""
     return _definition(one) == _definition(other)
 
 
@@ -57,8 +60,8 @@ def _definition(version: Object) -> Object:
     }
 
 
-def refuse_double_dialects(version: Object) -> None:
-    """`Invalid` if two queries are in one dialect: nobody could tell which of them counts."""
+def refuse_duplicate_dialects(version: Object) -> None:
+    """`Invalid` if two queries have the same dialect."""
     seen: set[str] = set()
     for dialect in _dialects(version):
         if dialect in seen:
@@ -69,7 +72,7 @@ def refuse_double_dialects(version: Object) -> None:
 
 
 def refuse_lost_dialects(before: Object, after: Object) -> None:
-    """`Invalid` if `after` has no query for an engine that could read `before`."""
+    """`Invalid` if `after` lacks a dialect that `before` has."""
     lost = set(_dialects(before)) - set(_dialects(after))
     if lost:
         listed = ", ".join(sorted(lost))
@@ -80,9 +83,58 @@ def refuse_lost_dialects(before: Object, after: Object) -> None:
 
 
 def _dialects(version: Object) -> list[str]:
-    """The dialects of the queries; engines compare them without regard to case."""
+    """The dialects of the queries in lower case: engines ignore case."""
     return [
         shape.text(each, "dialect", "a representation").lower()
         for each in shape.objects(version, "representations", "a view version")
         if _is_sql(each)
     ]
+
+
+def read_view_schema(value: Json) -> Object:
+    """The schema, if the catalog can list its columns; its id may be missing."""
+    schema = shape.without_nulls(
+        shape.as_object(value, "the schema"), "schema-id", "identifier-field-ids"
+    )
+    if schema_id(schema) < 0:
+        raise Invalid("schema-id of the schema is negative")
+    _identifiers(schema)
+    columns_of(schema)
+    return schema
+
+
+def schema_id(schema: Object) -> int:
+    """The id of a schema; 0 if it has none."""
+    return shape.maybe_integer(schema, "schema-id", "the schema") or 0
+
+
+def same_view_schema(one: Object, other: Object) -> bool:
+    """Whether two schemas are equal without their ids and differences of spelling."""
+    return _identifiers(one) == _identifiers(other) and _normalized(_rest(one)) == _normalized(
+        _rest(other)
+    )
+
+
+def _identifiers(schema: Object) -> set[int]:
+    if schema.get("identifier-field-ids") is None:
+        return set()
+    found = shape.array(schema, "identifier-field-ids", "the schema")
+    return {shape.as_int(each, "each of identifier-field-ids") for each in found}
+
+
+def _rest(schema: Object) -> Object:
+    apart = {"schema-id", "identifier-field-ids"}
+    return {key: value for key, value in schema.items() if key not in apart}
+
+
+def _normalized(value: Json) -> Json:
+    """`value` without nulls, and types without blanks."""
+    if isinstance(value, list):
+        return [_normalized(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: each.replace(" ", "") if isinstance(each, str) and key in _TYPES else _normalized(each)
+        for key, each in value.items()
+        if each is not None
+    }

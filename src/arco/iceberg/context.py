@@ -1,0 +1,136 @@
+"""The context of an Iceberg operation: the store, the caches and the services that all operations share."""
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from arco.catalog.committer import Committer
+from arco.catalog.ddl import TableName
+from arco.catalog.model import TableRow
+from arco.catalog.publication import PublicationLog
+from arco.catalog.reader import SnapshotReader
+from arco.catalog.snapshot import Snapshot
+from arco.core.errors import ArcoError, Denied, NotFound
+from arco.core.keyed_lock import KeyedLock
+from arco.core.runtime import Runtime
+from arco.core.tasks import Task
+from arco.iceberg.after_commit import AfterCommit
+from arco.iceberg.engine.metadata import Metadata, decompress
+from arco.iceberg.errors import IcebergError, UnreadableMetadata
+from arco.iceberg.files import TableFiles
+from arco.iceberg.loaded_metadata import LoadedMetadata, MetadataCache
+from arco.iceberg.location import Locations
+from arco.iceberg.pointer import Pointers, pointer_of, publication_of
+from arco.iceberg.pointer_head import PointerHeads
+from arco.iceberg.unresolved_names import UnresolvedNames
+from arco.ledger.idempotency import Idempotency
+from arco.storage.entry import Entry
+from arco.storage.store import Store
+
+_MOST = 10_000
+
+
+class RowCache:
+    """Rows by name, cached for the snapshot that was asked about last; a snapshot never changes."""
+
+    def __init__(self) -> None:
+        self._snapshot: Snapshot | None = None
+        self._found: dict[TableName, TableRow | None] = {}
+
+    async def find(self, snapshot: Snapshot, name: TableName) -> TableRow | None:
+        """The row of a name in a snapshot, if there is one."""
+        if snapshot is not self._snapshot or len(self._found) >= _MOST:
+            self._snapshot, self._found = snapshot, {}
+        rows = self._found
+        if name in rows:
+            return rows[name]
+        try:
+            row = (await snapshot.table(name)).row
+        except NotFound:
+            row = None
+        rows[name] = row
+        return row
+
+
+@dataclass(frozen=True)
+class Caller:
+    """The caller of an operation: its principal, its engine and its idempotency key."""
+
+    actor: str
+    engine: str | None
+    key: str | None
+    operation: str
+    arrived_ms: float
+    update_source: str = "iceberg_rest"
+
+
+@dataclass(frozen=True, kw_only=True)
+class IcebergContext:
+    """The services and caches that operations share."""
+
+    store: Store
+    reader: SnapshotReader
+    committer: Committer
+    idempotency: Idempotency
+    files: TableFiles
+    locations: Locations
+    pointers: Pointers
+    heads: PointerHeads
+    unresolved_names: UnresolvedNames
+    lanes: KeyedLock
+    metadata_cache: MetadataCache
+    after_commit: AfterCommit
+    published: PublicationLog = field(default_factory=lambda: PublicationLog(publication_of))
+    rows: RowCache = field(default_factory=RowCache)
+    config: bytes = b"{}"
+    _reading: dict[str, Task[LoadedMetadata]] = field(default_factory=dict)
+
+    @property
+    def runtime(self) -> Runtime:
+        return self.store.runtime
+
+    async def load(self, location: str) -> LoadedMetadata:
+        """A metadata file: from the cache, or by one request that concurrent callers share."""
+        cached = self.metadata_cache.get(location)
+        if cached is not None:
+            return cached
+        reading = self._reading.get(location)
+        if reading is None:
+            reading = self._reading[location] = self.runtime.tasks.spawn(self._read(location))
+        return await reading.wait()
+
+    def read_ahead(self, entry: Entry) -> None:
+        """Begin to read the file that a pointer names while the chain's head is being confirmed."""
+        location = pointer_of(entry).metadata_location
+        if self.metadata_cache.get(location) is None:
+            self.runtime.tasks.spawn(self._try(location))
+
+    async def _try(self, location: str) -> None:
+        # The operation that needs the file gets the same error.
+        with suppress(ArcoError, IcebergError):
+            await self.load(location)
+
+    async def _read(self, location: str) -> LoadedMetadata:
+        try:
+            raw = decompress(await self.files.read(location))
+        except NotFound as missing:
+            raise missing_file(location) from missing
+        except Denied as closed:
+            raise UnreadableMetadata(403, "ForbiddenException", f"{location}: {closed}") from closed
+        finally:
+            del self._reading[location]
+        loaded = LoadedMetadata(location, raw, config=self.config)
+        self.metadata_cache.put(loaded)
+        return loaded
+
+    def keep(self, location: str, raw: bytes, metadata: Metadata) -> LoadedMetadata:
+        """Cache a metadata file that was just written."""
+        loaded = LoadedMetadata(location, raw, config=self.config, metadata=metadata)
+        self.metadata_cache.put(loaded)
+        return loaded
+
+
+def missing_file(location: str) -> UnreadableMetadata:
+    """A pointer names a metadata file that does not exist."""
+    return UnreadableMetadata(
+        404, "NotFoundException", f"Failed to open input stream for file: {location}"
+    )

@@ -1,0 +1,470 @@
+"""Commits to several tables: readers see all or nothing, with a crash at any point (P33)."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from arco.core.errors import AlreadyExists, Denied, Invalid, Unavailable, Unknown
+from arco.core.json import Json
+from arco.iceberg.multi_table_commit import MOST_TABLES
+from arco.iceberg.pointer_head import GRACE_MS
+from tests.catalog.workshop import is_down, names_in, until
+from tests.iceberg.engine.sample_metadata import update
+from tests.iceberg.workshop import (
+    OUTCOME,
+    POINTERS,
+    Api,
+    Workshop,
+    dies,
+    dies_at_the_compactor,
+    id_of,
+    making,
+    marking,
+    marks_of,
+    on,
+    pointer_key,
+    refusal,
+    with_table,
+)
+
+BOTH = (on("t", marking("x")), on("u", marking("x")))
+
+
+async def _marks(api: Api, *names: str) -> list[set[str]]:
+    return [marks_of(await api.load(name)) for name in names or ("t", "u")]
+
+
+async def _outcomes(shop: Workshop) -> int:
+    return sum(OUTCOME in key for key in await shop.inner.keys("_catalog/transactions/"))
+
+
+async def _left_undecided(*, named: bool = False) -> tuple[Workshop, list[str]]:
+    """Two tables, and a transaction over them whose process is gone before it was decided."""
+    shop, ids = await with_table("t", "u")
+    changes = (*BOTH, making("new")) if named else BOTH
+    shop.a.line.die("create", OUTCOME)
+    await dies(shop.a, shop.a.transact(*changes))
+    assert await _outcomes(shop) == 0
+    return shop, ids
+
+
+async def _impatient(shop: Workshop, api: Api, work: asyncio.Future[Any]) -> None:
+    """Advance the clock past the grace period once a writer waits."""
+    before = api.line.asked("get", OUTCOME)
+    await until(lambda: api.line.asked("get", OUTCOME) > before + 4)
+    assert not work.done(), "it waits"
+    shop.pass_by(GRACE_MS / 1_000 + 0.1)
+
+
+async def test_a_transaction_changes_all_its_tables() -> None:
+    shop, ids = await with_table("t", "u")
+    await shop.a.transact(*BOTH)
+    assert await _marks(shop.b) == [{"x"}, {"x"}]
+    named = {(await shop.pointers(table_id))[1].transaction for table_id in ids}
+    assert len(named) == 1
+    assert None not in named
+    keys = await shop.inner.keys("_catalog/transactions/")
+    assert [key.rpartition("/")[2] for key in keys] == ["intent.json", "outcome.json"]
+
+
+async def test_no_reader_sees_one_half_of_a_transaction() -> None:
+    shop, _ = await with_table("t", "u")
+    seen = []
+
+    async def look() -> None:
+        seen.append(await _marks(shop.b))
+        seen.append(await _marks(shop.api()))
+
+    shop.a.line.after("create", POINTERS, look, times=2)
+    shop.a.line.before("create", OUTCOME, look)
+    await shop.a.transact(*BOTH)
+    assert seen == [[set(), set()]] * 6
+    assert await _marks(shop.b) == [{"x"}, {"x"}]
+
+
+async def test_a_reader_never_waits_for_a_transaction() -> None:
+    shop, _ = await _left_undecided()
+    assert await asyncio.wait_for(_marks(shop.b), 2) == [set(), set()]
+    assert await _outcomes(shop) == 0, "and ends none"
+    assert await shop.b.names() == ["t", "u"]
+
+
+async def test_an_unreadable_outcome_never_shows_the_old_version() -> None:
+    """It may have been committed, and answered to the client, long ago."""
+    shop, _ = await with_table("t", "u")
+    await shop.a.transact(*BOTH)
+    shop.b.line.fail("get", OUTCOME, Unavailable("cut"))
+    with pytest.raises(Unavailable):
+        await shop.b.load("t")
+    with pytest.raises(Unavailable):
+        await shop.b.mark("t", "y")
+
+
+async def test_an_undecided_head_is_not_remembered_as_that() -> None:
+    shop, _ = await with_table("t", "u")
+    shop.a.line.before("create", OUTCOME, lambda: _marks(shop.b))
+    await shop.a.transact(*BOTH)
+    assert await _marks(shop.b) == [{"x"}, {"x"}]
+
+
+async def test_a_requirement_that_fails_on_one_table_leaves_all_alone() -> None:
+    shop, ids = await with_table("t", "u")
+    wrong: dict[str, Json] = {"type": "assert-current-schema-id", "current-schema-id": 7}
+    lost = await refusal(
+        shop.a.transact(on("t", marking("x")), on("u", marking("x"), require=[wrong]))
+    )
+    assert (lost.status, lost.kind) == (409, "CommitFailedException")
+    assert [len(await shop.chain(each)) for each in ids] == [1, 1]
+
+
+async def test_a_table_that_is_not_there_leaves_all_alone() -> None:
+    shop, [table_id] = await with_table("t")
+    lost = await refusal(shop.a.transact(on("t", marking("x")), on("nobody", marking("x"))))
+    assert (lost.status, lost.kind) == (404, "NoSuchTableException")
+    assert lost.message == "Table does not exist: s.nobody"
+    assert len(await shop.chain(table_id)) == 1
+
+
+async def test_one_table_alone_is_a_plain_commit() -> None:
+    shop, [table_id] = await with_table("t")
+    await shop.a.transact(on("t", marking("x")))
+    assert (await shop.pointers(table_id))[1].transaction is None
+    assert await shop.inner.keys("_catalog/transactions/") == []
+    await shop.a.transact(making("new"))
+    assert await shop.b.names() == ["new", "t"]
+
+
+async def test_what_is_asked_of_a_table_twice_is_one_version_of_it() -> None:
+    shop, [t, u] = await with_table("t", "u")
+    schema: dict[str, Json] = {"type": "assert-current-schema-id", "current-schema-id": 0}
+    await shop.a.transact(
+        on("t", marking("x"), require=[schema]), on("u", marking("x")), on("t", marking("y"))
+    )
+    assert await _marks(shop.b) == [{"x", "y"}, {"x"}]
+    assert [len(await shop.chain(each)) for each in (t, u)] == [2, 2]
+    await shop.a.transact(on("t", marking("v")), on("t", marking("w")))
+    assert await _marks(shop.b, "t") == [{"v", "w", "x", "y"}]
+    assert len(await shop.chain(t)) == 3
+
+
+async def test_the_second_change_of_a_table_is_checked_against_the_first() -> None:
+    shop, _ = await with_table("t", "u")
+    missing: dict[str, Json] = {"type": "assert-default-spec-id", "default-spec-id": 1}
+    spec = [
+        update("add-spec", spec={"spec-id": 1, "fields": [_country()]}),
+        update("set-default-spec", spec_id=-1),
+    ]
+    await shop.a.transact(on("t", *spec), on("t", marking("x"), require=[missing]))
+    assert await _marks(shop.b, "t") == [{"x"}]
+
+
+def _country() -> dict[str, Json]:
+    return {"source-id": 3, "name": "country", "transform": "identity", "field-id": 1000}
+
+
+async def test_a_change_without_a_name_or_too_many_are_bad_requests() -> None:
+    shop, _ = await with_table("t")
+    nameless = on("t", marking("x"))
+    with pytest.raises(Invalid):
+        await shop.a.transact(type(nameless)(updates=nameless.updates))
+    with pytest.raises(Invalid):
+        await shop.a.transact()
+    with pytest.raises(Invalid):
+        await shop.a.transact(*(on(f"t{n}", marking("x")) for n in range(MOST_TABLES + 1)))
+
+
+async def test_a_lost_race_on_one_table_retries_all_tables_and_loses_nothing() -> None:
+    shop, ids = await with_table("t", "u")
+    last = max(ids)
+    name = ["t", "u"][ids.index(last)]
+    shop.a.line.before("create", pointer_key(last, 1), lambda: shop.b.mark(name, "other"))
+    await shop.a.transact(*BOTH)
+    marks = dict(zip(["t", "u"], await _marks(shop.b), strict=True))
+    assert marks[name] == {"x", "other"}
+    assert marks == {"t": {"x"}, "u": {"x"}} | {name: {"x", "other"}}
+
+
+async def test_transactions_over_the_same_tables_at_once_are_all_carried_out() -> None:
+    shop, _ = await with_table("t", "u", "v")
+    pairs = [("t", "u"), ("u", "v"), ("v", "t")]
+    apis = [shop.a, shop.b, shop.api()]
+    await asyncio.gather(
+        *(
+            api.transact(*(on(name, marking(f"m{n}")) for name in pair))
+            for n, (api, pair) in enumerate(zip(apis, pairs, strict=True))
+        )
+    )
+    assert await _marks(shop.api(), "t", "u", "v") == [{"m0", "m2"}, {"m0", "m1"}, {"m1", "m2"}]
+
+
+async def test_a_writer_waits_for_a_healthy_transaction_and_goes_on_top_of_it() -> None:
+    shop, _ = await with_table("t", "u")
+    waiting: list[asyncio.Future[object]] = []
+
+    async def meanwhile() -> None:
+        waiting.append(asyncio.ensure_future(shop.b.mark("t", "y")))
+        await until(lambda: shop.b.line.asked("get", OUTCOME) > 1)
+
+    shop.a.line.before("create", OUTCOME, meanwhile)
+    await shop.a.transact(*BOTH)
+    await waiting[0]
+    assert await _marks(shop.b) == [{"x", "y"}, {"x"}]
+
+
+async def test_a_writer_that_was_kept_waiting_for_too_long_ends_the_transaction() -> None:
+    shop, ids = await _left_undecided()
+    work = asyncio.ensure_future(shop.b.mark("t", "y"))
+    await _impatient(shop, shop.b, work)
+    await work
+    assert await _marks(shop.b) == [{"y"}, set()]
+    assert await _outcomes(shop) == 1
+    last = (await shop.pointers(ids[0]))[-1]
+    assert last.previous_location == (await shop.pointers(ids[0]))[0].metadata_location
+
+
+async def test_a_drop_also_ends_a_transaction_that_takes_too_long() -> None:
+    shop, ids = await _left_undecided()
+    first = (await shop.pointers(ids[0]))[0]
+    work = asyncio.ensure_future(shop.b.drop("t"))
+    await _impatient(shop, shop.b, work)
+    await work
+    last = (await shop.pointers(ids[0]))[-1]
+    assert last.operation == "drop"
+    assert last.metadata_location == first.metadata_location, "what was in effect"
+    await shop.b.undrop(ids[0])
+    assert await _marks(shop.b) == [set(), set()]
+
+
+async def test_a_holder_whose_transaction_was_aborted_by_another_writer_tries_again() -> None:
+    shop, _ = await with_table("t", "u")
+
+    async def meanwhile() -> None:
+        work = asyncio.ensure_future(shop.b.mark("t", "y"))
+        await _impatient(shop, shop.b, work)
+        await work
+
+    shop.a.line.before("create", OUTCOME, meanwhile)
+    await shop.a.transact(*BOTH)
+    assert await _marks(shop.b) == [{"x", "y"}, {"x"}]
+
+
+async def test_a_transaction_with_an_unclear_result_is_unknown_and_no_refusal() -> None:
+    shop, _ = await with_table("t", "u")
+    shop.a.line.hide(OUTCOME)
+    with pytest.raises(Unknown):
+        await shop.a.transact(*BOTH)
+    assert await _marks(shop.b) == [{"x"}, {"x"}], "it had landed"
+
+
+@pytest.mark.parametrize("part", [POINTERS, "intent.json", "/metadata/00001-"])
+@pytest.mark.parametrize(
+    "problem", [Unavailable("cut"), AlreadyExists("412"), Denied("403")], ids=lambda p: p.code
+)
+async def test_trouble_before_the_outcome_is_no_verdict_and_changes_nothing(
+    part: str, problem: Exception
+) -> None:
+    shop, _ = await with_table("t", "u")
+    shop.a.line.fail("create", part, problem)
+    with pytest.raises((Unavailable, Unknown)):
+        await shop.a.transact(*BOTH, key="k")
+    shop.a.line.mend()
+    assert await _marks(shop.b) == [set(), set()]
+    shop.pass_by(GRACE_MS / 1_000 + 2)
+    await shop.b.transact(*BOTH, key="k")
+    assert await _marks(shop.b) == [{"x"}, {"x"}]
+
+
+async def test_who_takes_over_ends_the_old_transaction_and_begins_another() -> None:
+    shop, ids = await with_table("t", "u")
+    shop.a.line.die("create", OUTCOME)
+    await dies(shop.a, shop.a.transact(*BOTH, key="k"))
+    shop.pass_by(2.1)
+    await asyncio.wait_for(shop.b.transact(*BOTH, key="k"), 2)
+    assert await _marks(shop.b) == [{"x"}, {"x"}]
+    first, second = [each.transaction for each in (await shop.pointers(ids[0]))[1:]]
+    assert first != second
+    assert await _outcomes(shop) == 2
+
+
+async def test_who_takes_over_after_the_outcome_finds_it_committed() -> None:
+    shop, ids = await with_table("t", "u")
+    shop.a.line.die("create", OUTCOME, after=True)
+    await dies(shop.a, shop.a.transact(*BOTH, key="k"))
+    await shop.b.mark("t", "later")
+    shop.pass_by(2.1)
+    await shop.b.transact(*BOTH, key="k")
+    assert await _marks(shop.b) == [{"x", "later"}, {"x"}]
+    assert [len(await shop.chain(each)) for each in ids] == [3, 2]
+
+
+async def test_a_holder_that_was_taken_over_cannot_commit_any_more() -> None:
+    shop, ids = await with_table("t", "u")
+
+    async def taken_over() -> None:
+        shop.pass_by(2.1)
+        await shop.b.transact(*BOTH, key="k")
+
+    shop.a.line.before("create", OUTCOME, taken_over)
+    await shop.a.transact(*BOTH, key="k")
+    assert await _marks(shop.b) == [{"x"}, {"x"}]
+    assert [len(await shop.chain(each)) for each in ids] == [3, 3]
+
+
+async def test_a_refusal_of_a_transaction_is_kept() -> None:
+    shop, _ = await with_table("t", "u")
+    wrong: dict[str, Json] = {"type": "assert-current-schema-id", "current-schema-id": 7}
+    changes = (on("t", marking("x")), on("u", marking("x"), require=[wrong]))
+    first = await refusal(shop.a.transact(*changes, key="k"))
+    again = await refusal(shop.b.transact(*changes, key="k"))
+    assert (first.status, first.message) == (again.status, again.message)
+
+
+async def test_a_missing_metadata_file_is_not_kept_as_the_answer_of_a_transaction() -> None:
+    shop, [table_id, _] = await with_table("t", "u")
+    [key] = await shop.files(table_id)
+    store = shop.b.office.store
+    body = await store.get(key)
+    await shop.inner.backend.delete(store.scope.prefix + key)
+    with pytest.raises(Exception, match="Failed to open input stream"):
+        await shop.b.transact(*BOTH, key="k")
+    await shop.inner.backend.create(store.scope.prefix + key, body)
+    shop.pass_by(2.1)
+    await shop.b.transact(*BOTH, key="k")
+    assert await _marks(shop.b) == [{"x"}, {"x"}]
+
+
+async def test_a_transaction_can_make_tables_too() -> None:
+    shop, _ = await with_table("t")
+    await shop.a.transact(on("t", marking("x")), making("new"), making("newer"))
+    assert await shop.b.names() == ["new", "newer", "t"]
+    assert marks_of(await shop.b.load("t")) == {"x"}
+    made = await shop.b.load("new")
+    [first] = await shop.pointers(id_of(made))
+    assert first.transaction is not None
+    await shop.b.mark("new", "y")
+    assert marks_of(await shop.a.load("new")) == {"y"}
+
+
+async def test_a_table_of_an_undecided_transaction_is_not_there() -> None:
+    shop, _ = await _left_undecided(named=True)
+    assert "new" in await names_in(await shop.inner.cold().head()), "its name is"
+    assert await shop.b.names() == ["t", "u"]
+    assert not await shop.b.exists("new")
+    assert (await refusal(shop.b.mark("new", "x"))).kind == "NoSuchTableException"
+    assert (await refusal(shop.b.rename("new", "other"))).kind == "NoSuchTableException"
+
+
+async def test_the_name_of_an_aborted_transaction_can_be_had() -> None:
+    shop, _ = await _left_undecided(named=True)
+    work = asyncio.ensure_future(shop.b.create("new"))
+    await _impatient(shop, shop.b, work)
+    made = await work
+    assert id_of(await shop.api().load("new")) == id_of(made)
+    assert await shop.b.names() == ["new", "t", "u"]
+
+
+async def test_an_operation_that_meets_a_table_of_an_aborted_transaction_ends_its_chain() -> None:
+    shop, _ = await _left_undecided(named=True)
+    work = asyncio.ensure_future(shop.b.mark("t", "y"))
+    await _impatient(shop, shop.b, work)
+    await work
+    assert not await shop.b.exists("new")
+    await shop.b.settle()
+    assert await names_in(await shop.inner.cold().head()) == ["t", "u"]
+
+
+async def test_a_name_that_is_taken_leaves_all_tables_alone() -> None:
+    shop, ids = await with_table("t", "taken")
+    lost = await refusal(shop.a.transact(on("t", marking("x")), making("taken"), making("new")))
+    assert (lost.status, lost.kind) == (409, "CommitFailedException")
+    assert lost.message == "Requirement failed: table already exists"
+    assert await shop.b.names() == ["t", "taken"]
+    assert await _marks(shop.b, "t") == [set()]
+    assert [len(await shop.chain(each)) for each in ids] == [1, 1]
+
+
+async def test_a_lost_race_for_a_name_ends_the_whole_transaction() -> None:
+    shop, _ = await with_table("t")
+    shop.a.line.before("create", "iceberg_doubts/", lambda: shop.b.create("new"))
+    lost = await refusal(shop.a.transact(on("t", marking("x")), making("new"), making("newer")))
+    assert (lost.status, lost.kind) == (409, "CommitFailedException")
+    assert await shop.b.names() == ["new", "t"]
+    assert await _marks(shop.b, "t") == [set()]
+    await asyncio.wait_for(shop.b.mark("t", "y"), 2)
+
+
+async def test_a_uuid_that_is_taken_is_refused_soon() -> None:
+    shop, [table_id] = await with_table("t")
+    lost = await asyncio.wait_for(
+        refusal(shop.a.transact(on("t", marking("x")), making("new", table_id))), 5
+    )
+    assert lost.status == 409
+    assert await shop.b.names() == ["t"]
+
+
+async def test_a_crash_after_the_names_and_before_the_outcome_shows_nothing() -> None:
+    shop, _ = await with_table("t")
+    work = shop.a.transact(on("t", marking("x")), making("new"), key="k")
+    await dies_at_the_compactor(shop, shop.a, work, arrives=True)
+    assert await shop.b.names() == ["t"]
+    shop.pass_by(2.1)
+    await shop.b.transact(on("t", marking("x")), making("new"), key="k")
+    assert await shop.b.names() == ["new", "t"]
+    assert await _marks(shop.b, "t") == [{"x"}]
+
+
+async def test_trouble_with_the_names_is_no_verdict() -> None:
+    shop, _ = await with_table("t")
+    shop.inner.post.always = is_down
+    with pytest.raises(Unavailable):
+        await shop.a.transact(on("t", marking("x")), making("new"))
+    shop.inner.post.always = None
+    assert await shop.b.names() == ["t"]
+    await asyncio.wait_for(shop.b.mark("t", "y"), 2)
+    assert await _marks(shop.b, "t") == [{"y"}]
+
+
+async def test_the_columns_that_a_transaction_changes_are_shown() -> None:
+    shop, [t, _] = await with_table("t", "u")
+    schema: dict[str, Json] = {
+        "type": "struct",
+        "schema-id": 1,
+        "fields": [{"id": 1, "name": "id", "required": True, "type": "long"}],
+    }
+    wider = [update("add-schema", schema=schema), update("set-current-schema", schema_id=-1)]
+    await shop.a.transact(on("t", *wider), on("u", marking("x")))
+    await shop.a.settle()
+    columns = await (await shop.b.context.reader.head()).columns(t)
+    assert [each.row.name for each in columns] == ["id"]
+
+
+async def test_a_staged_table_keeps_its_uuid_when_its_transaction_is_retried() -> None:
+    """The first try has left a chain under that uuid, without a name."""
+    shop, [t] = await with_table("t")
+    staged = await shop.a.create("new", stage_create=True)
+    shop.a.line.before("create", "iceberg_doubts/", lambda: _ended_by(shop, "t"))
+    await shop.a.transact(on("t", marking("x")), making("new", id_of(staged)))
+    made = await shop.b.load("new")
+    assert (id_of(made), made.metadata["location"]) == (id_of(staged), staged.metadata["location"])
+    assert marks_of(await shop.b.load("t")) == {"x", "y"}
+    assert marks_of(await shop.b.mark("new", "z")) == {"z"}
+    assert len(await shop.chain(t)) == 4
+
+
+async def test_a_staged_table_that_was_named_and_aborted_is_named_again() -> None:
+    shop, _ = await with_table("t")
+    staged = await shop.a.create("new", stage_create=True)
+    shop.a.line.before("create", OUTCOME, lambda: _ended_by(shop, "t"))
+    await shop.a.transact(on("t", marking("x")), making("new", id_of(staged)))
+    assert id_of(await shop.b.load("new")) == id_of(staged)
+    assert marks_of(await shop.b.load("t")) == {"x", "y"}
+    await shop.b.names()
+    assert await shop.api().names() == ["new", "t"]
+
+
+async def _ended_by(shop: Workshop, name: str) -> None:
+    """Another writer is kept waiting for too long."""
+    work = asyncio.ensure_future(shop.b.mark(name, "y"))
+    await _impatient(shop, shop.b, work)
+    await work
