@@ -47,6 +47,7 @@ check: $(READY) ## Formatter, linter, types, room arrows, and who may use clocks
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/check_seams.py
+	$(BIN)/python tools/check_names.py
 
 sim: $(READY) ## Run SEEDS=1000 simulations, then explore models, crash points and mutants; SEED=n replays one
 	$(BIN)/python -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))

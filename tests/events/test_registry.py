@@ -28,7 +28,7 @@ from arco.events.registry import (
     find_kind,
 )
 from arco.fold.tier2 import TIER2
-from arco.ledger.envelope import Envelope, RowCount, Submission
+from arco.ledger.envelope import Envelope, RowVolume, Submission
 from arco.ledger.segment import Segment
 from tests.events.golden_rows import GOLDEN, golden_name, rows_as_json
 from tests.events.payloads import payloads
@@ -199,12 +199,12 @@ def test_rows_have_the_schema_of_their_table() -> None:
     assert reading.rows["tasks"].schema == TIER2["executions"]["tasks"].schema
 
 
-def _made(kind: EventKind, payload: dict[str, Any]) -> RowCount:
+def _made(kind: EventKind, payload: dict[str, Any]) -> RowVolume:
     domain = "executions" if kind.domain == ANY_DOMAIN else kind.domain
     reading = read([line(kind.name, payload)], domain)
     assert reading.quarantined == 0
     tables = reading.rows.values()
-    return RowCount(sum(rows.num_rows for rows in tables))
+    return RowVolume(sum(rows.num_rows for rows in tables))
 
 
 @each_kind

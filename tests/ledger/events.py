@@ -8,7 +8,7 @@ from arco.core.clock import utc
 from arco.core.errors import Conflict
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
-from arco.ledger.envelope import Envelope, EventType, EventTypes, RowCount, Source
+from arco.ledger.envelope import Envelope, EventType, EventTypes, RowVolume, Source
 from arco.ledger.follower import SegmentBatch, SegmentFollower
 from arco.ledger.notification import StreamNotifications
 from arco.ledger.segment import Segment, decode_event, find_segment
@@ -32,8 +32,8 @@ class Spread(msgspec.Struct, frozen=True):
     text_bytes: int = 0
 
 
-def _count(spread: Spread) -> RowCount:
-    return RowCount(spread.rows, spread.text_bytes)
+def _count(spread: Spread) -> RowVolume:
+    return RowVolume(spread.rows, spread.text_bytes)
 
 
 TYPES = EventTypes(

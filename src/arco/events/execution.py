@@ -18,7 +18,7 @@ from arco.events.projection import (
 from arco.events.task import RANKS as TASK_RANKS
 from arco.events.task import partition_key
 from arco.fold.tier2 import EXECUTIONS, EXECUTIONS_DOMAIN, PARTITIONS, TASKS
-from arco.ledger.envelope import RowCount
+from arco.ledger.envelope import RowVolume
 
 TriggerType = Literal["SCHEDULED", "MANUAL", "EVENT", "BACKFILL"]
 
@@ -160,8 +160,8 @@ def _planned_tasks(batch: EventBatch[ExecutionPlanned]) -> ProjectedRows:
     )
 
 
-def _count_planned(planned: ExecutionPlanned) -> RowCount:
-    return RowCount(len(planned.tasks), len(planned.tasks) * len(planned.execution_id))
+def _count_planned(planned: ExecutionPlanned) -> RowVolume:
+    return RowVolume(len(planned.tasks), len(planned.tasks) * len(planned.execution_id))
 
 
 def _planned_partitions(batch: EventBatch[ExecutionPlanned]) -> ProjectedRows:

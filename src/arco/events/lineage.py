@@ -24,7 +24,7 @@ from arco.fold.tier2 import (
     ORDER,
     PARTITION_LINEAGE,
 )
-from arco.ledger.envelope import RowCount
+from arco.ledger.envelope import RowVolume
 
 MAX_PARTITION_PAIRS = 10_000
 
@@ -187,25 +187,25 @@ def _observed(batch: EventBatch[LineageObserved]) -> EventBatch[_Observed]:
 _EDGE_ID_BYTES = 64
 
 
-def _count_edges(observed: LineageObserved) -> RowCount:
+def _count_edges(observed: LineageObserved) -> RowVolume:
     """Rows of `lineage_edges`, which hold the names; those of `edge_observations` hold the ids only."""
     inputs, outputs = len(observed.inputs), len(observed.outputs)
     edges = len(observed.column_edges) + inputs * outputs
     between_bytes = outputs * _name_bytes(observed.inputs) + inputs * _name_bytes(observed.outputs)
-    return RowCount(edges, edges * (_EDGE_ID_BYTES + _context_bytes(observed)) + between_bytes)
+    return RowVolume(edges, edges * (_EDGE_ID_BYTES + _context_bytes(observed)) + between_bytes)
 
 
-def _count_observations(observed: LineageObserved) -> RowCount:
+def _count_observations(observed: LineageObserved) -> RowVolume:
     edges = len(observed.column_edges) + len(observed.inputs) * len(observed.outputs)
     row_bytes = _EDGE_ID_BYTES + _context_bytes(observed) + len(observed.soundness)
-    return RowCount(edges, edges * row_bytes)
+    return RowVolume(edges, edges * row_bytes)
 
 
-def _count_pairs(observed: LineageObserved) -> RowCount:
+def _count_pairs(observed: LineageObserved) -> RowVolume:
     """A row for each pair of an input partition and an output partition."""
     read, written = _partition_count(observed.inputs), _partition_count(observed.outputs)
     key_bytes = written * _key_bytes(observed.inputs) + read * _key_bytes(observed.outputs)
-    return RowCount(read * written, read * written * _context_bytes(observed) + key_bytes)
+    return RowVolume(read * written, read * written * _context_bytes(observed) + key_bytes)
 
 
 def _context_bytes(observed: LineageObserved) -> int:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from arco.events.payload import EventLine
 from arco.fold.order import Integers, OrderSuffixes, encode_order_suffixes, encode_orders
 from arco.fold.table import StateTable
-from arco.ledger.envelope import CountRows, EventType, RowCount
+from arco.ledger.envelope import CountRows, EventType, RowVolume
 
 Values: TypeAlias = Sequence[Any] | pa.Array | Integers
 Columns: TypeAlias = Mapping[str, Values]
@@ -159,7 +159,7 @@ class Projection(Generic[P]):
 
     table: StateTable
     rows: Callable[[EventBatch[P]], ProjectedRows]
-    count: Callable[[P], RowCount] | None = None
+    count: Callable[[P], RowVolume] | None = None
 
 
 @dataclass(frozen=True)
@@ -203,9 +203,9 @@ def event_kind(
 def _row_counter(projections: tuple[Projection[P], ...]) -> CountRows:
     """A function that counts the rows of all tables that a payload becomes."""
     counters = [each.count for each in projections if each.count is not None]
-    always = RowCount(len(projections) - len(counters))
+    always = RowVolume(len(projections) - len(counters))
 
-    def count(payload: P) -> RowCount:
+    def count(payload: P) -> RowVolume:
         total = always
         for counter in counters:
             total = total.plus(counter(payload))

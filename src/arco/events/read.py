@@ -25,7 +25,7 @@ from arco.events.quarantine import QUARANTINE_COLUMNS, QuarantinedLine, quaranti
 from arco.events.registry import ALL_TYPES, count_payload, kinds_by_name, total_rows
 from arco.fold.table import StateTable
 from arco.fold.tier2 import OCCURRED, QUARANTINE
-from arco.ledger.envelope import RowCount
+from arco.ledger.envelope import RowVolume
 from arco.ledger.segment import Segment
 
 _NO_BOUND = -(1 << 63)
@@ -114,15 +114,15 @@ class DecodedSegment:
                 group.numbers.append(number)
         self._payloads = [(group, group.payloads(reader.reject)) for group in groups.values()]
 
-    def count_rows(self) -> RowCount:
+    def count_rows(self) -> RowVolume:
         """An upper bound of the rows that `read` makes, and about how many bytes of text they hold."""
-        counted = RowCount(self._reader.quarantined)
+        counted = RowVolume(self._reader.quarantined)
         for group, payloads in self._payloads:
             for projection in group.kind.projections:
                 if not self._reader.wants(projection.table.name):
                     continue
                 if projection.count is None:
-                    counted = counted.plus(RowCount(len(payloads)))
+                    counted = counted.plus(RowVolume(len(payloads)))
                 else:
                     counted = total_rows([counted, *map(projection.count, payloads)])
         return counted
@@ -193,12 +193,12 @@ class _EventGroup:
 
     def part_ranges(self, payloads: Sequence[Any]) -> Iterator[tuple[int, int]]:
         """Start and end of runs of events that make no more rows than a part may have."""
-        start, made = 0, RowCount()
+        start, made = 0, RowVolume()
         for place, payload in enumerate(payloads):
             count = count_payload(self.kind.type, payload)
             if place > start and made.plus(count).is_above(PART_ROWS, PART_TEXT_BYTES):
                 yield start, place
-                start, made = place, RowCount()
+                start, made = place, RowVolume()
             made = made.plus(count)
         if start < len(payloads):
             yield start, len(payloads)

@@ -26,7 +26,7 @@ from arco.events.payload import DECODE_ERRORS, decode_line
 from arco.events.projection import EventKind
 from arco.events.quarantine import ANY_DOMAIN
 from arco.fold.tier2 import TIER2
-from arco.ledger.envelope import EventType, EventTypes, RowCount
+from arco.ledger.envelope import EventType, EventTypes, RowVolume
 from arco.ledger.segment import Segment
 
 __all__ = ["ALL_TYPES", "ANY_DOMAIN", "CLIENT_TYPES", "DOMAINS", "KINDS", "EventKind"]
@@ -50,7 +50,7 @@ CLIENT_TYPES = EventTypes(each.type for each in KINDS if not each.ours)
 ALL_TYPES = EventTypes(each.type for each in KINDS)
 
 _BY_NAME = {(each.name, each.version): each for each in KINDS}
-_ONE_ROW = RowCount(1)  # of a line that cannot be read: it is quarantined
+_ONE_ROW = RowVolume(1)  # of a line that cannot be read: it is quarantined
 
 
 def find_kind(name: str, version: int) -> EventKind:
@@ -74,12 +74,12 @@ def kinds_by_name(domain: str) -> dict[tuple[str, int], EventKind]:
     }
 
 
-def count_payload(event_type: EventType, payload: object) -> RowCount:
+def count_payload(event_type: EventType, payload: object) -> RowVolume:
     """The rows that a decoded payload becomes."""
     return _ONE_ROW if event_type.count_rows is None else event_type.count_rows(payload)
 
 
-def count_line(line: bytes) -> RowCount:
+def count_line(line: bytes) -> RowVolume:
     """The rows that one line of a segment becomes."""
     try:
         event = decode_line(line)
@@ -89,14 +89,14 @@ def count_line(line: bytes) -> RowCount:
         return _ONE_ROW
 
 
-def count_segment(segment: Segment) -> RowCount:
+def count_segment(segment: Segment) -> RowVolume:
     """The rows that all lines of a segment become."""
     return total_rows(count_line(line) for line in segment.lines)
 
 
-def total_rows(counts: Iterable[RowCount]) -> RowCount:
+def total_rows(counts: Iterable[RowVolume]) -> RowVolume:
     """The sum of row counts."""
-    return reduce(RowCount.plus, counts, RowCount())
+    return reduce(RowVolume.plus, counts, RowVolume())
 
 
 @cache

@@ -20,7 +20,7 @@ from arco.events.projection import (
     to_micros_or_none,
 )
 from arco.fold.tier2 import COLUMN_STATS, EXECUTIONS_DOMAIN, ORDER, TABLE_COMMITS, TABLE_STATS
-from arco.ledger.envelope import RowCount
+from arco.ledger.envelope import RowVolume
 
 ICEBERG_COMMITTED_NAME = "iceberg_committed"
 ICEBERG_COMMITTED_VERSION = 1
@@ -96,9 +96,9 @@ def _profiled_columns(payload: TableProfiled) -> Iterable[_ProfiledColumn]:
     return [_ProfiledColumn(payload, each) for each in columns.values()]
 
 
-def _count_columns(profile: TableProfiled) -> RowCount:
+def _count_columns(profile: TableProfiled) -> RowVolume:
     repeated_bytes = len(profile.table_id) + len(profile.snapshot_id or "")
-    return RowCount(len(profile.columns), len(profile.columns) * repeated_bytes)
+    return RowVolume(len(profile.columns), len(profile.columns) * repeated_bytes)
 
 
 def _column_profiles(batch: EventBatch[TableProfiled]) -> ProjectedRows:

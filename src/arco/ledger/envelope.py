@@ -72,21 +72,21 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     caller: str | msgspec.UnsetType = msgspec.UNSET  # the principal whose request it comes from
 
 
-class RowCount(NamedTuple):
+class RowVolume(NamedTuple):
     """How many rows compaction makes of events, and about how many bytes of text they hold."""
 
     rows: int = 0
     text_bytes: int = 0
 
-    def plus(self, other: "RowCount") -> "RowCount":
+    def plus(self, other: "RowVolume") -> "RowVolume":
         """The sum."""
-        return RowCount(self.rows + other.rows, self.text_bytes + other.text_bytes)
+        return RowVolume(self.rows + other.rows, self.text_bytes + other.text_bytes)
 
-    def minus(self, other: "RowCount") -> "RowCount":
+    def minus(self, other: "RowVolume") -> "RowVolume":
         """The difference."""
-        return RowCount(self.rows - other.rows, self.text_bytes - other.text_bytes)
+        return RowVolume(self.rows - other.rows, self.text_bytes - other.text_bytes)
 
-    def fits(self, limit: "RowCount") -> bool:
+    def fits(self, limit: "RowVolume") -> bool:
         """Whether neither number is above the limit."""
         return self.rows <= limit.rows and self.text_bytes <= limit.text_bytes
 
@@ -98,7 +98,7 @@ class RowCount(NamedTuple):
         return f"{self.rows:,} rows with {self.text_bytes / 2**20:,.1f} MiB of text"
 
 
-CountRows = Callable[[Any], RowCount]  # of a payload
+CountRows = Callable[[Any], RowVolume]  # of a payload
 
 
 class TooManyRows(Invalid):
@@ -175,7 +175,7 @@ class Admitted(NamedTuple):
     """An event that may be stored, and how many rows it becomes."""
 
     event: Envelope
-    row_count: RowCount
+    row_count: RowVolume
 
 
 def admit(line: bytes, types: EventTypes, stamp: Stamp, number: int = 0) -> Admitted:
@@ -205,7 +205,7 @@ def admit(line: bytes, types: EventTypes, stamp: Stamp, number: int = 0) -> Admi
 
 
 _read_submission = json.reader(Submission)
-_ONE_ROW = RowCount(1)
+_ONE_ROW = RowVolume(1)
 
 
 def _refuse_control(sent: Submission) -> None:
@@ -224,7 +224,7 @@ def _refuse_control(sent: Submission) -> None:
             raise Invalid(f"a control character in {name}")
 
 
-def _check_payload(raw: msgspec.Raw, kind: EventType) -> tuple[msgspec.Raw, RowCount]:
+def _check_payload(raw: msgspec.Raw, kind: EventType) -> tuple[msgspec.Raw, RowVolume]:
     """The payload checked against its type and encoded again, in the form of this encoder."""
     try:
         decoded = kind.read(raw)
@@ -233,7 +233,7 @@ def _check_payload(raw: msgspec.Raw, kind: EventType) -> tuple[msgspec.Raw, RowC
         raise Invalid(f"payload of {kind.name}: {problem}") from problem
     count = _ONE_ROW if kind.count_rows is None else kind.count_rows(decoded)
     if count.is_above(MOST_EVENT_ROWS, MOST_EVENT_ROW_BYTES):
-        most = RowCount(MOST_EVENT_ROWS, MOST_EVENT_ROW_BYTES)
+        most = RowVolume(MOST_EVENT_ROWS, MOST_EVENT_ROW_BYTES)
         raise Invalid(
             f"payload of {kind.name}: it would become {count}, and one event becomes at most {most}; "
             "split it into several events"

@@ -22,7 +22,7 @@ from arco.ledger.envelope import (
     Admitted,
     Envelope,
     EventTypes,
-    RowCount,
+    RowVolume,
     Stamp,
     TooManyRows,
     admit,
@@ -43,7 +43,7 @@ _Key = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class RefusedLine:
+class UnreadableLine:
     """A line that was refused, counted from 1, and why."""
 
     line: int
@@ -55,7 +55,7 @@ class Admission:
     """The admitted events of a batch by their line, and the refused lines."""
 
     accepted: dict[int, Admitted] = field(default_factory=dict)
-    refused: list[RefusedLine] = field(default_factory=list)
+    refused: list[UnreadableLine] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class IngestResult:
     """What was done with each line of a batch; `accepted` has the ids of the stored events, in order."""
 
     accepted: list[str]
-    refused: list[RefusedLine]
+    refused: list[UnreadableLine]
     duplicates: list[DuplicateEvent]
     by_domain: dict[str, int]
 
@@ -84,7 +84,7 @@ class _Append:
     events: list[Envelope] = field(default_factory=list)
     lines: list[bytes] = field(default_factory=list)
     size_bytes: int = 0
-    count: RowCount = field(default_factory=RowCount)
+    count: RowVolume = field(default_factory=RowVolume)
     problem: Exception | None = None
 
 
@@ -228,9 +228,9 @@ class EventIngestion:
 
 def _check_rows(events: list[Admitted]) -> None:
     """Refuse a batch whose rows would hold up the compaction of other events."""
-    count = reduce(RowCount.plus, (each.row_count for each in events), RowCount())
+    count = reduce(RowVolume.plus, (each.row_count for each in events), RowVolume())
     if count.is_above(MOST_BATCH_ROWS, MOST_BATCH_ROW_BYTES):
-        most = RowCount(MOST_BATCH_ROWS, MOST_BATCH_ROW_BYTES)
+        most = RowVolume(MOST_BATCH_ROWS, MOST_BATCH_ROW_BYTES)
         raise TooManyRows(
             f"these {len(events):,} events would become {count}, and one batch becomes at most {most}"
         )
@@ -295,7 +295,7 @@ def _admit_some(
         try:
             accepted[place] = admit(line, types, stamp, number)
         except Invalid as problem:
-            refused.append(RefusedLine(place, str(problem)[:_LONGEST_REASON]))
+            refused.append(UnreadableLine(place, str(problem)[:_LONGEST_REASON]))
         number += 1
 
 

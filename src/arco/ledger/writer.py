@@ -18,7 +18,7 @@ from arco.core import json
 from arco.core.errors import ArcoError, Conflict, Corrupt, Invalid, Unavailable, Unknown
 from arco.core.ids import Ulid
 from arco.core.tasks import AsyncEvent, Task
-from arco.ledger.envelope import Envelope, RowCount
+from arco.ledger.envelope import Envelope, RowVolume
 from arco.ledger.segment import (
     LARGEST_BYTES,
     Segment,
@@ -57,7 +57,7 @@ class _Group:
     done: AsyncEvent
     lines: list[bytes] = field(default_factory=list)
     size_bytes: int = 0
-    count: RowCount = field(default_factory=RowCount)
+    count: RowVolume = field(default_factory=RowVolume)
     segment: Segment | None = None
     problem: Exception | None = None
 
@@ -111,7 +111,7 @@ class LedgerWriter:
         return await self.append_lines([json.encode(event) for event in events])
 
     async def append_lines(
-        self, lines: Sequence[bytes], count: RowCount | None = None
+        self, lines: Sequence[bytes], count: RowVolume | None = None
     ) -> AppendReceipt:
         """`append` for encoded events, which become `count` rows; None: one row each."""
         if self._closed:
@@ -119,7 +119,7 @@ class LedgerWriter:
         size = sum(map(len, lines)) + len(lines)
         if not lines or size > LARGEST_BYTES:
             raise Invalid(f"an append has 1 or more events and at most {LARGEST_BYTES} bytes")
-        count = count or RowCount(len(lines))
+        count = count or RowVolume(len(lines))
         group = self._group_for(size, count)
         first_line = len(group.lines) + 1
         group.lines += lines
@@ -140,7 +140,7 @@ class LedgerWriter:
         await self._seal()
         await self._slots.close()
 
-    def _group_for(self, size: int, count: RowCount) -> _Group:
+    def _group_for(self, size: int, count: RowVolume) -> _Group:
         group = self._groups[-1] if self._groups else None
         if (
             group is None

@@ -21,7 +21,7 @@ from arco.core.errors import BacklogTooLarge, Conflict
 from arco.core.hashing import sha256_hex
 from arco.core.tasks import AsyncEvent
 from arco.events.registry import total_rows
-from arco.ledger.envelope import RowCount
+from arco.ledger.envelope import RowVolume
 from arco.ledger.follower import SegmentFollower
 from arco.ledger.segment import Segment, SegmentLocation, find_segment
 from arco.ledger.stream import Slot, Watermark, slot_chain
@@ -41,7 +41,7 @@ class TailSegment:
     """A segment above the watermark, and the rows that it makes of each table read so far."""
 
     segment: Segment
-    row_counts: dict[str, RowCount] = field(default_factory=dict)
+    row_counts: dict[str, RowVolume] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,9 @@ class LedgerTail:
         """The cache keys of all segments."""
         return tuple(self.segment_key(table, each.segment) for each in self.segments)
 
-    def check_rows(self, table: str, limit: RowCount) -> RowCount:
+    def check_rows(self, table: str, limit: RowVolume) -> RowVolume:
         """The rows left for segments that are not counted yet, or `BacklogTooLarge`."""
-        counted = total_rows(each.row_counts.get(table, RowCount()) for each in self.segments)
+        counted = total_rows(each.row_counts.get(table, RowVolume()) for each in self.segments)
         if not counted.fits(limit):
             events = sum(each.segment.events for each in self.segments)
             raise backlog_too_large(
@@ -237,7 +237,7 @@ async def send_tail(
     segments = [each for each in tail.segments if tail.segment_key(table, each.segment) in missing]
     for batch in _batches(segments):
         # Segments that another worker has expanded are already counted.
-        counted = total_rows(each.row_counts.get(table, RowCount()) for each in batch)
+        counted = total_rows(each.row_counts.get(table, RowVolume()) for each in batch)
         request = ExpandSegments(
             state=state.name,
             segments=tuple(_slice(tail, table, each) for each in batch),

@@ -9,7 +9,7 @@ import re
 import msgspec
 
 from arco.core.errors import Invalid
-from arco.ledger.envelope import RowCount
+from arco.ledger.envelope import RowVolume
 
 _MIB = 1024 * 1024
 
@@ -38,9 +38,9 @@ class QueryLimits(msgspec.Struct, frozen=True, kw_only=True):
     fresh_text_bytes: int = 256 * _MIB  # and the text in these rows
 
     @property
-    def fresh_row_limit(self) -> RowCount:
+    def fresh_row_limit(self) -> RowVolume:
         """The rows that the events of a fresh read may make of one state table."""
-        return RowCount(self.fresh_rows, self.fresh_text_bytes)
+        return RowVolume(self.fresh_rows, self.fresh_text_bytes)
 
 
 _ACCEPTED = ("SELECT", "WITH", "VALUES", "EXPLAIN", "SHOW", "DESCRIBE", "DESC")

@@ -10,7 +10,7 @@ from typing import BinaryIO
 import msgspec
 
 from arco.core import json
-from arco.ledger.envelope import RowCount
+from arco.ledger.envelope import RowVolume
 from arco.query.limits import QueryLimits
 from arco.query.pruning import Spans
 
@@ -72,7 +72,7 @@ class ExpandSegments(WorkerMessage, frozen=True, kw_only=True):
     state: str
     segments: tuple[SegmentSlice, ...]
     retained_from: dict[str, datetime]
-    max_rows: RowCount
+    max_rows: RowVolume
 
 
 class FoldTail(WorkerMessage, frozen=True, kw_only=True):
@@ -147,7 +147,7 @@ class MissingKeys(WorkerMessage, frozen=True, kw_only=True):
 class ExpandedCounts(WorkerMessage, frozen=True, kw_only=True):
     """The rows that each segment makes; they were made only if all of them fit."""
 
-    counts: tuple[RowCount, ...]
+    counts: tuple[RowVolume, ...]
 
 
 class ArrowResult(WorkerMessage, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from arco.core import json
 from arco.core.errors import Corrupt, Invalid, TooManyQueries, Unavailable
 from arco.core.runtime import Runtime
 from arco.core.tasks import AsyncEvent, Tasks
-from arco.ledger.envelope import RowCount
+from arco.ledger.envelope import RowVolume
 from arco.query.limits import QueryLimits
 from arco.query.protocol import (
     ArrowResult,
@@ -135,7 +135,7 @@ class WorkerClient:
         """Send data."""
         await self._transfer(request, data)
 
-    async def expand(self, request: ExpandSegments, data: bytes) -> tuple[RowCount, ...]:
+    async def expand(self, request: ExpandSegments, data: bytes) -> tuple[RowVolume, ...]:
         """Send ledger segments; the rows that each of them makes."""
         reply, _ = await self._transfer(request, data)
         return reply.counts if isinstance(reply, ExpandedCounts) else ()
