@@ -10,11 +10,11 @@ from tempfile import TemporaryDirectory
 
 from arco.catalog.decision import WorkspaceRules
 from arco.catalog.model import TableFormat
+from arco.catalog.table_format import Caller
 from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.core.ids import new_object_id
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
-from arco.iceberg.context import Caller
 from arco.iceberg.files import TableFiles
 from arco.iceberg.loaded_metadata import LoadedMetadata, SnapshotsMode
 from arco.iceberg.location import Locations

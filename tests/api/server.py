@@ -41,6 +41,7 @@ from arco.ledger.ingestion import EventIngestion
 from arco.ledger.writer import DomainWriters, LedgerWriter
 from arco.query.engine import SqlEngine
 from arco.query.lineage.tracer import Tracer
+from arco.server.workspace import make_format_router
 from arco.storage.backend import Backend, ObservedBackend
 from arco.storage.local import LocalBackend
 from arco.storage.retry import StoreRetryPolicy
@@ -171,6 +172,7 @@ async def _open(
         identity=options.identity(scope, runtime),
         reader=reader,
         committer=committer,
+        changes=make_format_router(committer, iceberg),
         idempotency=idempotency,
         engine=engine,
         tracer=Tracer({**domains, DOMAIN: reader}, engine),

@@ -11,10 +11,10 @@ import httpx2
 import msgspec
 import pytest
 
+from arco.catalog.unresolved_names import UnresolvedNames
 from arco.core.runtime import system_runtime
 from arco.core.scope import Scope
 from arco.iceberg.pointer import Pointers, pointer_of
-from arco.iceberg.unresolved_names import UnresolvedNames
 from arco.storage.local import LocalBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store

@@ -16,16 +16,18 @@ import msgspec
 from arco.catalog.committer import Committer
 from arco.catalog.compactor_port import PublishedCommit, SyncCompact
 from arco.catalog.decision import WorkspaceRules
+from arco.catalog.format_router import FormatRouter
 from arco.catalog.lease import Lease
 from arco.catalog.model import TableFormat
 from arco.catalog.reader import SnapshotReader
+from arco.catalog.table_format import Caller
 from arco.core import json
 from arco.core.errors import Invalid, Unavailable
 from arco.core.json import Json
 from arco.events.table import DOMAIN as EVENTS
 from arco.events.table import IcebergCommitted
 from arco.fold.tier1 import DOMAIN
-from arco.iceberg.context import Caller, IcebergContext
+from arco.iceberg.context import IcebergContext
 from arco.iceberg.drop import UndropWork
 from arco.iceberg.errors import IcebergError
 from arco.iceberg.files import TableFiles
@@ -170,6 +172,12 @@ class Api:
     @property
     def context(self) -> IcebergContext:
         return self.iceberg.context
+
+    @property
+    def changes(self) -> FormatRouter:
+        return FormatRouter(
+            self.context.committer, {TableFormat.ICEBERG: self.iceberg.table_format}
+        )
 
     def caller(self, operation: str, key: str | None = None) -> Caller:
         arrived_ms = self.clock.elapsed_ms()

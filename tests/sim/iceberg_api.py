@@ -14,6 +14,7 @@ from arco.catalog.decision import WorkspaceRules
 from arco.catalog.lease import Lease
 from arco.catalog.model import TableFormat
 from arco.catalog.reader import SnapshotReader
+from arco.catalog.table_format import Caller
 from arco.core.errors import (
     AlreadyExists,
     ArcoError,
@@ -26,7 +27,6 @@ from arco.core.errors import (
 from arco.core.scope import Scope
 from arco.core.tasks import AsyncEvent
 from arco.fold.tier1 import DOMAIN
-from arco.iceberg.context import Caller
 from arco.iceberg.drop import UndropWork
 from arco.iceberg.errors import IcebergError
 from arco.iceberg.files import TableFiles

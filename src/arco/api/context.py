@@ -13,19 +13,17 @@ from arco.api.http.request import Call
 from arco.api.http.snapshots import SnapshotReads
 from arco.api.responses import ResponseModel
 from arco.api.services import Services
-from arco.catalog.change import OBJECT, ChangeWork, change
+from arco.catalog.ddl import CatalogRequest
+from arco.catalog.format_router import FormatRouter
 from arco.catalog.lookup import CommittedObject
 from arco.catalog.model import CatalogRow, CommittedRow, SchemaRow, TableRow
 from arco.catalog.name import join_levels
 from arco.catalog.pending_request import ChangeResult
 from arco.catalog.snapshot import Snapshot
+from arco.catalog.table_format import Caller
 from arco.core import json
-from arco.core.errors import ArcoError, Corrupt, NotFound, Unsupported
+from arco.core.errors import ArcoError, Corrupt, NotFound
 from arco.core.hashing import sha256_hex
-from arco.core.ids import new_object_id
-from arco.iceberg.context import Caller
-from arco.iceberg.format_routing import NativeRequest
-from arco.iceberg.native import NativeTables, plain_request
 from arco.ledger.claim import Answer, key_path
 from arco.ledger.idempotency import IdempotentWork
 
@@ -68,40 +66,19 @@ class HandlerContext:
         self.reads = reads
 
     @property
-    def native(self) -> NativeTables | None:
-        """Changes Iceberg tables and views; None if Iceberg is not served."""
-        return None if self.services.iceberg is None else self.services.iceberg.native
-
-    def require_native(self) -> NativeTables:
-        """Changes Iceberg tables and views; `Unsupported` if Iceberg is not served."""
-        if self.native is None:
-            raise Unsupported("there are no views where Iceberg is not served")
-        return self.native
+    def changes(self) -> FormatRouter:
+        """Requests to change the catalog and its tables."""
+        return self.services.changes
 
     async def apply(
-        self, call: Call[Any, Any], request: NativeRequest, reply: ChangeReply
+        self, call: Call[Any, Any], request: CatalogRequest, reply: ChangeReply
     ) -> Reply:
-        """Change the catalog, at most once if the request has an idempotency key.
-
-        Changes of Iceberg tables and views go to the `iceberg` package, all others to the catalog. Both
-        have the same answers and the same keys.
-        """
-        services, caller, native = self.services, _caller(call), self.native
+        """Change the catalog or a table, at most once if the request has an idempotency key."""
+        caller = _caller(call)
         if caller.key is None:
-            result = None if native is None else await native.carry_out(request, caller)
-            if result is None:
-                result = await change(services.committer, plain_request(request), caller.actor)
-            return answer_reply(reply.done(result))
-        work = self._work(request, caller, reply)
-        return await apply_once(services, call, caller.key, _fingerprint(request), work)
-
-    def _work(self, request: NativeRequest, caller: Caller, reply: ChangeReply) -> IdempotentWork:
-        services, native = self.services, self.native
-        ids: dict[str, str] = {OBJECT: new_object_id(services.runtime)}
-        plain = ChangeWork(
-            services.committer, lambda _: plain_request(request), caller.actor, reply, ids
-        )
-        return plain if native is None else native.work(request, caller, plain, reply)
+            return answer_reply(reply.done(await self.changes.apply(request, caller)))
+        work = self.changes.work(request, caller, reply)
+        return await apply_once(self.services, call, caller.key, _fingerprint(request), work)
 
     async def check_exists(self, call: Call[Any, Any], row: TableRow) -> None:
         """`NotFound` for a table of the snapshot that is gone (P31)."""
@@ -116,7 +93,7 @@ class HandlerContext:
         if as_of is not None and (call.head is None or as_of != str(call.head.number)):
             return False
         call.resolved_names = True
-        return await self.require_native().is_dead(row.table_id)
+        return await self.changes.is_dead(row)
 
 
 async def apply_once(
@@ -185,6 +162,6 @@ def _caller(call: Call[Any, Any]) -> Caller:
     )
 
 
-def _fingerprint(request: NativeRequest) -> str:
+def _fingerprint(request: CatalogRequest) -> str:
     """A hash of the whole request, independent of the order of its fields."""
     return sha256_hex(msgspec.json.encode([type(request).__name__, request], order="sorted"))

@@ -4,7 +4,6 @@ The OpenAPI document is made from the types, so their docstrings are what a call
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
@@ -27,6 +26,7 @@ from arco.catalog.model import (
     TableType,
 )
 from arco.catalog.name import print_dotted
+from arco.catalog.table_format import ViewDefinition
 
 Json = Any  # any JSON value, passed through
 
@@ -313,15 +313,6 @@ def table_response(
     )
 
 
-@dataclass(frozen=True)
-class ViewDefinition:
-    """The queries of a view, and the catalog and namespace of partial names in them."""
-
-    queries: tuple[Representation, ...]
-    catalog: str | None
-    namespace: tuple[str, ...]
-
-
 def view_response(table: TableResponse, definition: ViewDefinition | None = None) -> ViewResponse:
     """The response for a view, with its definition if it was read."""
     fields = msgspec.structs.asdict(table)
@@ -329,9 +320,11 @@ def view_response(table: TableResponse, definition: ViewDefinition | None = None
         return ViewResponse(**fields)
     return ViewResponse(
         **fields,
-        representations=definition.queries,
-        default_catalog=definition.catalog,
-        default_namespace=definition.namespace,
+        representations=tuple(
+            Representation(sql=each.sql, dialect=each.dialect) for each in definition.queries
+        ),
+        default_catalog=definition.default_catalog,
+        default_namespace=definition.default_namespace,
     )
 
 

@@ -103,8 +103,8 @@ class SchemaHandlers:
 
     async def drop(self, call: Call[DropQuery, None]) -> Reply:
         """Drop a schema."""
-        if self._context.native is not None and not call.query.force:
-            await self._context.native.release_dead(name_of(call))
+        if not call.query.force:
+            await self._context.changes.release_dead_names(name_of(call))
         ddl = DropSchema(
             target=name_of(call),
             expected=expected_version(call.header(b"if-match")),

@@ -11,6 +11,7 @@ from arco.api.http.long_poll import ShutdownFlag
 from arco.api.http.telemetry import Log, RequestTracing
 from arco.api.metrics import Metrics
 from arco.catalog.committer import Committer
+from arco.catalog.format_router import FormatRouter
 from arco.catalog.reader import SnapshotReader
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
@@ -75,6 +76,7 @@ class Services:
     identity: Identity
     reader: SnapshotReader
     committer: Committer
+    changes: FormatRouter
     idempotency: Idempotency
     engine: QueryEngine
     tracer: Tracer

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 from msgspec import UNSET
 
 from arco.api.context import (
@@ -18,19 +17,23 @@ from arco.api.http.reply import Reply, expected_version
 from arco.api.http.request import AtQuery, Call, ListQuery, QueryParams
 from arco.api.http.snapshots import PageCursor, name_key, next_token, split_name_key
 from arco.api.requests import DEFAULT_DIALECT, NewView, Representation, ViewChanges
-from arco.api.responses import ViewDefinition, ViewPage, ViewResponse, table_response, view_response
+from arco.api.responses import ViewPage, ViewResponse, table_response, view_response
 from arco.api.tables import columns_of, levels_of, spec_of
-from arco.catalog.ddl import SchemaName, TableName
+from arco.catalog.ddl import (
+    CreateView,
+    DropView,
+    Redefinition,
+    SchemaName,
+    TableName,
+    UpdateView,
+    ViewQuery,
+)
 from arco.catalog.model import CommittedRow, ObjectKind, TableRow
 from arco.catalog.name import join_levels
 from arco.catalog.pending_request import ChangeResult
 from arco.catalog.snapshot import Snapshot
+from arco.catalog.table_format import DefinedView
 from arco.core.errors import Invalid, NotFound
-from arco.iceberg import view_request
-from arco.iceberg.engine.metadata import Metadata
-from arco.iceberg.native import DefinedView
-from arco.iceberg.native_commit import current_version
-from arco.iceberg.view_request import CreateView, DropView, Redefinition, UpdateView
 
 _MAX_SCANNED = 2_000  # tables and views, for one page of views
 
@@ -43,7 +46,7 @@ class ViewHandlers:
 
     async def create(self, call: Call[QueryParams, NewView]) -> Reply:
         """Make a view."""
-        self._context.require_native()
+        self._context.changes.require_views()
         body, catalog, schema = call.body, call.path_params["catalog"], levels_of(call)
         queries = _queries(body.sql, body.dialect, body.representations)
         if queries is None:
@@ -88,11 +91,11 @@ class ViewHandlers:
         return list_reply(page, snapshot, tagged=not call.resolved_names)
 
     async def get(self, call: Call[AtQuery, None]) -> Reply:
-        """One view with its columns and its queries; those of the past are not told."""
+        """One view with its columns and its queries; earlier versions have none."""
         name, as_of = name_of(call), call.query.as_of
         definition = None
         if as_of is None:
-            definition = definition_of(await self._context.require_native().view(name))
+            definition = await self._context.changes.describe_view(name)
         snapshot = await self._context.reads.at(as_of)
         view = await snapshot.table(name)
         if view.row.kind is not ObjectKind.VIEW:
@@ -135,7 +138,7 @@ class ViewHandlers:
 
     async def drop(self, call: Call[QueryParams, None]) -> Reply:
         """Drop a view."""
-        self._context.require_native()
+        self._context.changes.require_views()
         expected = expected_version(call.header(b"if-match"))
         request = DropView(target=name_of(call), expected=expected)
         return await self._context.apply(call, request, ChangeReply(204))
@@ -174,38 +177,12 @@ class ViewHandlers:
         table = table_response(view, catalog, schema, result.columns, root=root)
         if not isinstance(result, DefinedView):  # it was dropped meanwhile
             return view_response(table)
-        return view_response(table, definition_of(result.metadata))
+        return view_response(table, result.definition)
 
 
 def name_of(call: Call[Any, Any]) -> TableName:
     """The name of the view in the path."""
     return TableName(call.path_params["catalog"], levels_of(call), call.path_params["view"])
-
-
-def definition_of(metadata: Metadata) -> ViewDefinition:
-    """The definition of a view in its metadata."""
-    version = msgspec.convert(current_version(metadata), _Version)
-    return ViewDefinition(
-        tuple(
-            Representation(sql=each.sql, dialect=each.dialect)
-            for each in version.representations
-            if each.type.lower() == "sql"  # other types are for the engines that wrote them
-        ),
-        version.catalog,
-        version.namespace,
-    )
-
-
-class _Query(msgspec.Struct):
-    type: str
-    sql: str = ""
-    dialect: str = ""
-
-
-class _Version(msgspec.Struct):
-    representations: tuple[_Query, ...]
-    namespace: tuple[str, ...] = msgspec.field(name="default-namespace")
-    catalog: str | None = msgspec.field(name="default-catalog", default=None)
 
 
 def _queries(
@@ -221,5 +198,5 @@ def _queries(
     return several or None
 
 
-def _asked(queries: Sequence[Representation]) -> tuple[view_request.Query, ...]:
-    return tuple(view_request.Query(sql=each.sql, dialect=each.dialect) for each in queries)
+def _asked(queries: Sequence[Representation]) -> tuple[ViewQuery, ...]:
+    return tuple(ViewQuery(sql=each.sql, dialect=each.dialect) for each in queries)

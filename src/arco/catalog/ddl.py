@@ -270,6 +270,52 @@ class ProjectColumns(Request, frozen=True, kw_only=True):
     location: str | None = None
 
 
+class ViewQuery(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """The query of a view in one SQL dialect."""
+
+    sql: str
+    dialect: str
+
+
+class CreateView(Description, frozen=True, kw_only=True):
+    """Create a view. Partial names in its query are resolved in the defaults, or in its schema."""
+
+    schema: SchemaName
+    name: str
+    queries: tuple[ViewQuery, ...]
+    columns: tuple[ColumnSpec, ...]
+    default_catalog: str | None = None
+    default_namespace: tuple[str, ...] | None = None
+
+
+class Redefinition(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """The changes of a view's definition; `UNSET` members stay."""
+
+    queries: tuple[ViewQuery, ...] | UnsetType = UNSET
+    columns: tuple[ColumnSpec, ...] | UnsetType = UNSET
+    default_catalog: str | UnsetType | None = UNSET
+    default_namespace: tuple[str, ...] | UnsetType = UNSET
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing changes."""
+        return all(getattr(self, name) is UNSET for name in self.__struct_fields__)
+
+
+class UpdateView(UpdateTable, frozen=True, kw_only=True):
+    """Rename, move, describe or redefine a view."""
+
+    redefinition: Redefinition = Redefinition()
+
+
+class DropView(DropTable, frozen=True, kw_only=True):
+    """Drop a view; it can be undropped until the retention ends."""
+
+
 Ddl = (
     CreateCatalog
     | UpdateCatalog
@@ -292,3 +338,19 @@ Ddl = (
     | ReservePlace
     | ProjectColumns
 )
+
+ColumnRequest = AddColumns | UpdateColumn | DropColumn
+
+# What the catalog's own API takes. Views have no request of their own in a commit: their format carries
+# theirs out, and asks the catalog for a name.
+CatalogRequest = Ddl | CreateView | UpdateView | DropView
+
+
+def destination(request: UpdateTable) -> TableName:
+    """The name of a table after a request."""
+    old = request.target
+    return TableName(
+        old.catalog if request.catalog is UNSET else request.catalog,
+        old.schema if request.schema is UNSET else request.schema,
+        old.table if request.name is UNSET else request.name,
+    )

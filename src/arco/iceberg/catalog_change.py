@@ -9,9 +9,10 @@ from arco.catalog.ddl import Ddl, MoveTable, UpdateTable
 from arco.catalog.manifest import read_manifest
 from arco.catalog.model import ObjectKind
 from arco.catalog.pending_request import ChangeResult, PendingRequest, read_change_result
+from arco.catalog.table_format import Caller
 from arco.core.errors import AlreadyExists, ArcoError, NotFound
 from arco.core.ids import new_object_id
-from arco.iceberg.context import Caller, IcebergContext
+from arco.iceberg.context import IcebergContext
 from arco.iceberg.errors import (
     IcebergError,
     already_exists,

@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from arco.catalog.model import ObjectKind
+from arco.catalog.table_format import Caller
 from arco.core.errors import AttemptFenced, Conflict, Invalid, NotFound, Unavailable
 from arco.core.json import Json
-from arco.iceberg.context import Caller, IcebergContext
+from arco.iceberg.context import IcebergContext
 from arco.iceberg.engine.metadata import Metadata
 from arco.iceberg.engine.requirement import check_requirements, was_applied
 from arco.iceberg.engine.update import apply_updates

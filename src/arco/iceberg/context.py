@@ -9,6 +9,7 @@ from arco.catalog.model import TableRow
 from arco.catalog.publication import PublicationLog
 from arco.catalog.reader import SnapshotReader
 from arco.catalog.snapshot import Snapshot
+from arco.catalog.unresolved_names import UnresolvedNames
 from arco.core.errors import ArcoError, Denied, NotFound
 from arco.core.keyed_lock import KeyedLock
 from arco.core.runtime import Runtime
@@ -21,7 +22,6 @@ from arco.iceberg.loaded_metadata import LoadedMetadata, MetadataCache
 from arco.iceberg.location import Locations
 from arco.iceberg.pointer import Pointers, pointer_of, publication_of
 from arco.iceberg.pointer_head import PointerHeads
-from arco.iceberg.unresolved_names import UnresolvedNames
 from arco.ledger.idempotency import Idempotency
 from arco.storage.entry import Entry
 from arco.storage.store import Store
@@ -49,18 +49,6 @@ class RowCache:
             row = None
         rows[name] = row
         return row
-
-
-@dataclass(frozen=True)
-class Caller:
-    """The caller of an operation: its principal, its engine and its idempotency key."""
-
-    actor: str
-    engine: str | None
-    key: str | None
-    operation: str
-    arrived_ms: float
-    update_source: str = "iceberg_rest"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ from typing import cast
 
 from arco.catalog.ddl import AttachTable
 from arco.catalog.model import ObjectKind, TableRow
+from arco.catalog.table_format import Caller
 from arco.core.errors import AlreadyExists, ArcoError, Conflict, NotFound, Unavailable, Unknown
 from arco.core.ids import new_object_id
 from arco.core.json import Json
@@ -21,7 +22,7 @@ from arco.iceberg.catalog_change import (
     find_catalog_change,
     manifest_number,
 )
-from arco.iceberg.context import Caller, IcebergContext
+from arco.iceberg.context import IcebergContext
 from arco.iceberg.engine.columns import columns_of
 from arco.iceberg.engine.metadata import Metadata, current_schema, properties_of
 from arco.iceberg.engine.requirement import ADD, was_applied

@@ -11,6 +11,7 @@ import msgspec
 
 from arco.catalog.ddl import RestoreTable
 from arco.catalog.model import ObjectKind, TableRow
+from arco.catalog.table_format import Caller
 from arco.core.errors import AlreadyExists, ArcoError, Conflict, NotFound
 from arco.core.ids import new_object_id
 from arco.iceberg.catalog_change import (
@@ -20,7 +21,7 @@ from arco.iceberg.catalog_change import (
     manifest_number,
 )
 from arco.iceberg.commit import check_deadline
-from arco.iceberg.context import Caller, IcebergContext
+from arco.iceberg.context import IcebergContext
 from arco.iceberg.errors import IcebergError, to_iceberg_error
 from arco.iceberg.garbage_collection import purge
 from arco.iceberg.idempotency import FixedIdsWork, error_answer, table_answer

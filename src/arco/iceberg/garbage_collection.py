@@ -18,6 +18,7 @@ import fastavro
 
 from arco.catalog.model import TableFormat
 from arco.catalog.snapshot import list_tables
+from arco.catalog.unresolved_names import UNRESOLVED_NAMES
 from arco.core import json
 from arco.core.clock import utc
 from arco.core.errors import ArcoError, Denied, Invalid, NotFound
@@ -35,7 +36,6 @@ from arco.iceberg.pointer import POINTERS, pointer_of
 from arco.iceberg.pointer_head import PointerHead
 from arco.iceberg.table_paths import is_place_taken
 from arco.iceberg.transaction_record import TransactionRecords
-from arco.iceberg.unresolved_names import UNRESOLVED_NAMES
 from arco.storage.backend import Meta
 from arco.storage.chain import Chain
 from arco.storage.chain_gc import collect

@@ -7,14 +7,14 @@ the answer: the metadata is read again and may be newer.
 
 import msgspec
 
+from arco.catalog.table_format import Caller
 from arco.core import json
 from arco.core.errors import ArcoError
 from arco.core.hashing import sha256_hex
-from arco.core.ids import new_ulid
-from arco.iceberg.context import Caller, IcebergContext
+from arco.iceberg.context import IcebergContext
 from arco.iceberg.errors import FENCED, IcebergError, attempt_fenced, to_iceberg_error
 from arco.ledger.claim import Answer, Claim, key_path
-from arco.ledger.idempotency import ClaimHold, ClaimTerms, IdempotentWork
+from arco.ledger.idempotency import ClaimHold, ClaimTerms, IdempotentWork, perform_without_key
 
 PROTOCOL = "iceberg"
 
@@ -39,15 +39,6 @@ class _Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
     type: str
     message: str
-
-
-class _Free:
-    """The hold of a request without a key, which cannot be taken over."""
-
-    takes_over = False
-
-    async def check(self) -> None:
-        return
 
 
 class _Marked:
@@ -75,15 +66,7 @@ async def run_once(
 ) -> OperationResult:
     """Perform the work, once if the caller has a key; a refusal is raised, also on each replay."""
     if caller.key is None:
-        terms = await work.terms()
-        claim = Claim(
-            request_sha256="",
-            request_id=new_ulid(context.runtime),
-            ids=terms.ids,
-            base=terms.base,
-            life_ms=0,
-        )
-        return read_result(await work.perform(claim, _Free()))
+        return read_result(await perform_without_key(context.runtime, work))
     path = key_path(
         context.store.scope,
         principal=caller.actor,

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from arco.catalog.ddl import AttachTables, TableName
+from arco.catalog.table_format import Caller
 from arco.core.errors import (
     AlreadyExists,
     ArcoError,
@@ -23,7 +24,7 @@ from arco.core.errors import (
 from arco.core.ids import new_object_id, new_ulid
 from arco.iceberg.catalog_change import CatalogRefusal, change_catalog, manifest_number
 from arco.iceberg.commit import TABLE_ENGINE, CommitWork, check_deadline
-from arco.iceberg.context import Caller, IcebergContext
+from arco.iceberg.context import IcebergContext
 from arco.iceberg.create import (
     CreateWork,
     Creation,

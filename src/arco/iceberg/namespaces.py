@@ -14,6 +14,7 @@ from arco.catalog.ddl import CreateSchema, DropSchema, SchemaName, UpdateSchema
 from arco.catalog.model import SchemaRow
 from arco.catalog.name import MOST_LEVELS, RESERVED, check_name
 from arco.catalog.snapshot import Snapshot
+from arco.catalog.table_format import Caller
 from arco.core import json
 from arco.core.errors import AlreadyExists, ArcoError, Invalid, NotEmpty, NotFound
 from arco.core.ids import new_object_id
@@ -23,7 +24,7 @@ from arco.iceberg.catalog_change import (
     find_catalog_change,
     manifest_number,
 )
-from arco.iceberg.context import Caller, IcebergContext
+from arco.iceberg.context import IcebergContext
 from arco.iceberg.errors import (
     IcebergError,
     already_exists,

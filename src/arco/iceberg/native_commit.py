@@ -12,15 +12,24 @@ from msgspec import UNSET
 
 from arco.catalog.change import change
 from arco.catalog.data_type import normalise
-from arco.catalog.ddl import AddColumns, ColumnSpec, ProjectColumns, TableName, UpdateColumn
+from arco.catalog.ddl import (
+    AddColumns,
+    ColumnRequest,
+    ColumnSpec,
+    ProjectColumns,
+    Redefinition,
+    TableName,
+    UpdateColumn,
+)
 from arco.catalog.model import ColumnRow, CommittedRow, Sensitivity, TableRow
 from arco.catalog.pending_request import ChangeResult
+from arco.catalog.table_format import Caller
 from arco.core.errors import Corrupt, Invalid, Unknown
 from arco.core.json import Json
 from arco.iceberg.commit import TABLE_ENGINE, VIEW_ENGINE, CommitWork
-from arco.iceberg.context import Caller, IcebergContext
+from arco.iceberg.context import IcebergContext
 from arco.iceberg.engine import shape
-from arco.iceberg.engine.columns import ColumnRequest, change_schema, columns_of, field_of
+from arco.iceberg.engine.columns import change_schema, columns_of, field_of
 from arco.iceberg.engine.metadata import Metadata, current_schema
 from arco.iceberg.engine.schema import index_schema
 from arco.iceberg.engine.shape import Object
@@ -30,7 +39,6 @@ from arco.iceberg.name_resolution import FullName
 from arco.iceberg.native_create import SUMMARY, representations, with_classifications
 from arco.iceberg.pointer_head import PointerHead
 from arco.iceberg.prepared_commit import PreparedCommit
-from arco.iceberg.view_request import Redefinition
 from arco.iceberg.wire import CommitTableRequest, CommitViewRequest
 from arco.ledger.claim import Claim
 from arco.storage.chain import Head

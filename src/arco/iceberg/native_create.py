@@ -15,15 +15,18 @@ from arco.catalog.ddl import (
     AttachTable,
     ColumnSpec,
     CreateTable,
+    CreateView,
     Description,
     SchemaName,
+    ViewQuery,
 )
 from arco.catalog.model import ObjectKind
 from arco.catalog.name import check_comment, check_name, check_owner, check_properties, check_tags
+from arco.catalog.table_format import Caller
 from arco.core.errors import Invalid
 from arco.core.ids import new_object_id
 from arco.core.json import Json
-from arco.iceberg.context import Caller, IcebergContext
+from arco.iceberg.context import IcebergContext
 from arco.iceberg.create import Creation, InitialMetadata, build_once, check_new_metadata
 from arco.iceberg.engine.columns import schema_of
 from arco.iceberg.engine.new_table import new_table
@@ -31,7 +34,6 @@ from arco.iceberg.engine.table import FORMAT_VERSION
 from arco.iceberg.engine.view_metadata import new_view
 from arco.iceberg.name_resolution import FullName
 from arco.iceberg.pointer import Pointer
-from arco.iceberg.view_request import CreateView, Query
 from arco.iceberg.wire import CreateTableRequest, CreateViewRequest
 
 SUMMARY: dict[str, Json] = {"engine-name": "arco"}
@@ -127,7 +129,7 @@ def view_creation(context: IcebergContext, request: CreateView, caller: Caller) 
     )
 
 
-def representations(queries: Sequence[Query]) -> list[Json]:
+def representations(queries: Sequence[ViewQuery]) -> list[Json]:
     """Queries in the form of view metadata."""
     if not all(query.sql.strip() for query in queries):
         raise Invalid("the query of a view is empty")

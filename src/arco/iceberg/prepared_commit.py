@@ -11,12 +11,13 @@ from datetime import datetime
 from typing import Any
 
 from arco.catalog.publication import Publication
+from arco.catalog.table_format import Caller
 from arco.core.clock import utc
 from arco.core.errors import Denied, Unavailable, Unknown
 from arco.core.ids import new_object_id
 from arco.core.json import Json
 from arco.iceberg.after_commit import TableShape, write_pending_receipt
-from arco.iceberg.context import Caller, IcebergContext
+from arco.iceberg.context import IcebergContext
 from arco.iceberg.engine.columns import columns_of
 from arco.iceberg.engine.metadata import (
     Metadata,

@@ -6,10 +6,11 @@ that has landed succeeds even if the file is gone.
 """
 
 from arco.catalog.model import ObjectKind
+from arco.catalog.table_format import Caller
 from arco.core.errors import Invalid
 from arco.core.ids import new_object_id
 from arco.iceberg.commit import TABLE_ENGINE, CommitWork, find_landed_commit
-from arco.iceberg.context import Caller, IcebergContext, missing_file
+from arco.iceberg.context import IcebergContext, missing_file
 from arco.iceberg.create import (
     CreateWork,
     Creation,

@@ -6,6 +6,7 @@ from arco.catalog.committer import Committer
 from arco.catalog.model import CatalogRow
 from arco.catalog.publication import PublicationLog
 from arco.catalog.snapshot import Snapshot
+from arco.catalog.unresolved_names import UnresolvedNames
 from arco.core import json
 from arco.core.errors import NotFound
 from arco.core.keyed_lock import KeyedLock
@@ -19,15 +20,14 @@ from arco.iceberg.loaded_metadata import MetadataCache
 from arco.iceberg.location import Locations
 from arco.iceberg.multi_table_commit import Transactions
 from arco.iceberg.namespaces import Namespaces
-from arco.iceberg.native import NativeTables
 from arco.iceberg.partition_versions import IcebergVersions
 from arco.iceberg.pointer import Pointers, publication_of
 from arco.iceberg.pointer_head import PointerHeads
 from arco.iceberg.publication import IcebergFences
 from arco.iceberg.reconciler import Reconciler
+from arco.iceberg.table_format import IcebergTableFormat
 from arco.iceberg.tables import Tables
 from arco.iceberg.transaction_record import TransactionRecords
-from arco.iceberg.unresolved_names import UnresolvedNames
 from arco.iceberg.views import Views
 from arco.ledger.idempotency import Idempotency
 from arco.ledger.writer import LedgerWriter
@@ -50,7 +50,7 @@ class Iceberg:
         self.namespaces = Namespaces(context)
         self.tables = Tables(context)
         self.views = Views(context)
-        self.native = NativeTables(context)
+        self.table_format = IcebergTableFormat(context)
         self.transactions = Transactions(context, records)
         self.reconciler = Reconciler(context, records)
         self.fences = IcebergFences(context)

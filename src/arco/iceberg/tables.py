@@ -9,12 +9,13 @@ from arco.catalog.ddl import SchemaName
 from arco.catalog.model import CommittedRow, ObjectKind, TableRow
 from arco.catalog.name import check_name
 from arco.catalog.snapshot import Snapshot
+from arco.catalog.table_format import Caller
 from arco.core.errors import Invalid, NotFound, Unknown
 from arco.core.ids import new_object_id
 from arco.core.json import Json
 from arco.iceberg.catalog_change import RenameWork
 from arco.iceberg.commit import TABLE_ENGINE, CommitWork
-from arco.iceberg.context import Caller, IcebergContext, missing_file
+from arco.iceberg.context import IcebergContext, missing_file
 from arco.iceberg.create import (
     CreateWork,
     Creation,

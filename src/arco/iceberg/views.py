@@ -2,10 +2,11 @@
 
 from arco.catalog.model import ObjectKind
 from arco.catalog.name import check_name
+from arco.catalog.table_format import Caller
 from arco.core.errors import Invalid
 from arco.core.ids import new_object_id
 from arco.iceberg.commit import VIEW_ENGINE, CommitWork
-from arco.iceberg.context import Caller, IcebergContext
+from arco.iceberg.context import IcebergContext
 from arco.iceberg.create import (
     CreateWork,
     Creation,

@@ -99,6 +99,28 @@ class IdempotentWork(Protocol):
         """
 
 
+class _NoKeyHold:
+    """The hold of a request without a key, which no other process can take over."""
+
+    takes_over = False
+
+    async def check(self) -> None:
+        return
+
+
+async def perform_without_key(runtime: Runtime, work: IdempotentWork) -> Answer:
+    """Do the work of a request without a key, under a claim that is not stored."""
+    terms = await work.terms()
+    claim = Claim(
+        request_sha256="",
+        request_id=new_ulid(runtime),
+        ids=terms.ids,
+        base=terms.base,
+        life_ms=0,
+    )
+    return await work.perform(claim, _NoKeyHold())
+
+
 @dataclass(frozen=True)
 class _KeyedRequest:
     """A request under its key, as this process runs it."""

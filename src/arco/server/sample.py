@@ -3,16 +3,14 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from arco.catalog.change import change
-from arco.catalog.committer import Committer
 from arco.catalog.ddl import ColumnSpec, CreateSchema, CreateTable, Ddl, SchemaName, TableName
+from arco.catalog.format_router import FormatRouter
 from arco.catalog.model import Sensitivity, TableFormat
 from arco.catalog.reader import SnapshotReader
+from arco.catalog.table_format import Caller
 from arco.core import json
-from arco.core.clock import utc
+from arco.core.clock import Clock, utc
 from arco.core.errors import AlreadyExists
-from arco.iceberg.context import Caller
-from arco.iceberg.native import NativeTables
 from arco.ledger.ingestion import EventIngestion
 
 _AUTHOR = "user:sample"
@@ -73,9 +71,9 @@ _REQUESTS: tuple[Ddl, ...] = (
 )
 
 
-async def create_sample_objects(committer: Committer, native: NativeTables) -> bool:
+async def create_sample_objects(changes: FormatRouter, clock: Clock) -> bool:
     """Create the schemas and tables that do not exist yet; whether there were any."""
-    clock, is_new = committer.reader.store.runtime.clock, False
+    is_new = False
     for request in _REQUESTS:
         caller = Caller(
             actor=_AUTHOR,
@@ -86,8 +84,7 @@ async def create_sample_objects(committer: Committer, native: NativeTables) -> b
             update_source="native",
         )
         try:
-            if await native.carry_out(request, caller) is None:
-                await change(committer, request, _AUTHOR)
+            await changes.apply(request, caller)
             is_new = True
         except AlreadyExists:
             continue

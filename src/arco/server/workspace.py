@@ -11,6 +11,7 @@ from arco.catalog.change import ensure_default
 from arco.catalog.committer import Committer
 from arco.catalog.compactor_port import CompactorPort
 from arco.catalog.decision import WorkspaceRules
+from arco.catalog.format_router import FormatRouter
 from arco.catalog.lease import Lease
 from arco.catalog.model import TableFormat
 from arco.catalog.reader import SnapshotReader
@@ -168,6 +169,13 @@ def open_observed_backend(
     return ObservedBackend(backend, metrics, runtime.clock, metrics.store_pending)
 
 
+def make_format_router(committer: Committer, iceberg: Iceberg | None) -> FormatRouter:
+    """Requests to change the catalog, with the table formats that are served."""
+    return FormatRouter(
+        committer, {} if iceberg is None else {TableFormat.ICEBERG: iceberg.table_format}
+    )
+
+
 def make_services(
     address: WorkspaceAddress,
     workspace: Workspace,
@@ -197,6 +205,7 @@ def make_services(
         identity=_identity(address, auth, runtime, makes_key=makes_key),
         reader=workspace.reader,
         committer=workspace.committer,
+        changes=make_format_router(workspace.committer, iceberg),
         idempotency=workspace.idempotency,
         engine=engine,
         tracer=Tracer({**domains, workspace.reader.domain: workspace.reader}, engine),

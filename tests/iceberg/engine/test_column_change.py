@@ -5,10 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arco.catalog.ddl import AddColumns, ColumnSpec, DropColumn, TableName, UpdateColumn
+from arco.catalog.ddl import (
+    AddColumns,
+    ColumnRequest,
+    ColumnSpec,
+    DropColumn,
+    TableName,
+    UpdateColumn,
+)
 from arco.core.errors import Invalid, NotFound
 from arco.core.json import Json
-from arco.iceberg.engine.columns import ColumnRequest, change_schema, columns_of, schema_of
+from arco.iceberg.engine.columns import change_schema, columns_of, schema_of
 from arco.iceberg.engine.shape import Object
 from tests.iceberg.engine.test_columns import (
     FULL,

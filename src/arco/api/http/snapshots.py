@@ -17,10 +17,10 @@ from msgspec import Meta
 from arco.api.http.reply import Reply
 from arco.catalog.reader import SnapshotReader
 from arco.catalog.snapshot import Snapshot
+from arco.catalog.unresolved_names import UnresolvedIds, UnresolvedNames
 from arco.core import json
 from arco.core.errors import Invalid, NotFound
 from arco.core.tasks import Task, Tasks
-from arco.iceberg.unresolved_names import UnresolvedIds, UnresolvedNames
 
 T = TypeVar("T")
 
@@ -131,13 +131,13 @@ class SnapshotReads:
     """Snapshots for requests, and which tables in them have unresolved names."""
 
     def __init__(
-        self, reader: SnapshotReader, tasks: Tasks, doubts: UnresolvedNames | None = None
+        self, reader: SnapshotReader, tasks: Tasks, unresolved: UnresolvedNames | None = None
     ) -> None:
         self._reader = reader
         self._tasks = tasks
         # Late bound: tests replace `reader.head`.
         self._heads = SharedRead(lambda: reader.head(), tasks)  # noqa: PLW0108
-        self._unresolved = None if doubts is None else SharedRead(doubts.look, tasks)
+        self._unresolved = None if unresolved is None else SharedRead(unresolved.look, tasks)
 
     async def head(self) -> Snapshot:
         """The newest snapshot, by a read that begins after this call."""

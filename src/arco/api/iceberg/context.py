@@ -10,10 +10,10 @@ from arco.api.http.reply import Reply
 from arco.api.http.request import Call
 from arco.api.services import Services
 from arco.catalog.name import LEVEL, MOST_LEVELS
+from arco.catalog.table_format import Caller
 from arco.core import json
 from arco.core.errors import Invalid
 from arco.core.tasks import Task
-from arco.iceberg.context import Caller
 from arco.iceberg.loaded_metadata import LoadedMetadata, SnapshotsMode
 from arco.iceberg.service import Iceberg
 

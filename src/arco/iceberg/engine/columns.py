@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from arco.catalog.column_change import MOST_COLUMNS
 from arco.catalog.data_type import normalise
-from arco.catalog.ddl import AddColumns, AttachedColumn, ColumnSpec, DropColumn, UpdateColumn
+from arco.catalog.ddl import AddColumns, AttachedColumn, ColumnRequest, ColumnSpec, UpdateColumn
 from arco.catalog.name import check_column_name, check_comment
 from arco.core.errors import Invalid, NotFound
 from arco.core.json import Json
@@ -31,7 +31,6 @@ from arco.iceberg.engine.spark_types import (
 # Higher ids are reserved for Iceberg's metadata columns, such as `_file`.
 MOST_FIELD_ID = 2**31 - 1 - 200
 
-ColumnRequest = AddColumns | UpdateColumn | DropColumn
 _WIDER = {("int", "long"), ("float", "double")}
 _DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
 
