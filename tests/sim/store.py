@@ -54,8 +54,8 @@ class SimBackend:
     async def sign(self, key: str, expires_s: int) -> str:
         return f"https://sim.invalid/{key}?expires_s={expires_s}"
 
-    async def _ask(self, verb: str, key: str, apply: Callable[[], T]) -> T:
-        """Send a request and wait for its answer, which may never come."""
+    def _ask(self, verb: str, key: str, apply: Callable[[], T]) -> Future[T]:
+        """Send a request; its answer may never come."""
         rng, faults = self._objects.rng, self._objects.faults
         fate = faults.fate(rng, verb)
         if verb == "list" and fate in (Fate.LOST, Fate.UNANSWERED):
@@ -72,7 +72,7 @@ class SimBackend:
             self._world.after(way_ms, lambda: self._arrive(fate, verb, key, apply, answer))
         if fate is Fate.DOUBLED:
             self._world.after(lateness_ms(rng), lambda: self._apply(verb, key, apply, Future()))
-        return await answer
+        return answer
 
     def _arrive(
         self, fate: Fate, verb: str, key: str, apply: Callable[[], T], answer: Future[T]
@@ -96,6 +96,7 @@ class SimBackend:
             told.resolve(apply())
             outcome = "done"
         except ArcoError as problem:
-            told.fail(problem)
+            # Without its traceback, which would hold this frame, and so the future that holds it.
+            told.fail(problem.with_traceback(None))
             outcome = problem.code
         self._world.note("store", f"{verb} {key} for {self._life.name}: {outcome}")
