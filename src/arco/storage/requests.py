@@ -93,7 +93,7 @@ class Requests:
         while True:
             try:
                 async for meta in self._backend.list(root + prefix, start):
-                    yield replace(meta, key=meta.key.removeprefix(root))
+                    yield Meta(meta.key.removeprefix(root), meta.size_bytes, meta.modified_ms)
                     # Whatever the caller did meanwhile took its own time.
                     start, attempt, started = meta.key, 0, self._runtime.clock.elapsed_ms()
             except Unavailable:
