@@ -110,7 +110,7 @@ class _Merge:
         due = {bucket for ref in tail for bucket in ref.buckets}
         due |= self._forgetting.buckets(table) | self._stale(table)
         read = await self._read(table, tail)
-        news = _by_bucket(table, pa.concat_tables([table.schema.empty_table(), *read]))
+        news = _by_bucket(table, pa.concat_tables([table.empty, *read]))
         self.removed |= {ref.path for ref in tail}
         for wave in _waves(sorted(due)):
             bases = {bucket: self._files.file(table, bucket) for bucket in wave}
@@ -138,7 +138,7 @@ class _Merge:
 
         def work() -> tuple[FileRef, bytes] | None:
             there = [part for part in parts if part is not None]
-            folded = fold(table, pa.concat_tables([table.schema.empty_table(), *there]))
+            folded = fold(table, pa.concat_tables([table.empty, *there]))
             kept = self._forgetting.sift(table, folded)
             return encode(table, kept, path) if kept.num_rows else None
 
