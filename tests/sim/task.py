@@ -83,13 +83,15 @@ class SimTask(Generic[T]):
         """Queue the next step."""
         if not self._queued and not self.over.done:
             self._queued = True
-            self.owner.world.push(self.owner.world.now_ms, self)
+            world = self.owner.world
+            world.push(world.now_ms, self)
 
     def fire(self) -> None:
         host = self.owner
-        host.world.trace.step(host.world.now_ms, self.name)
+        world = host.world
+        world.trace.step(world.now_ms, self.name)
         self._queued, self._waiting = False, None
-        interrupt = self._next_interrupt()
+        interrupt = self._next_interrupt() if self._interrupts else None
         host.running = self
         try:
             future = self._work.send(None) if interrupt is None else self._work.throw(interrupt)
