@@ -183,7 +183,7 @@ def test_events_that_nobody_compacts_are_told_of(root: Path) -> None:
     os.utime(waits, (time.time() - HOUR_S,) * 2)
     run = arco("doctor", "--deep", "--root", root, "--no-fsync")
     assert run.returncode == 1
-    assert "wait to be published, since 60 minutes" in run.stdout
+    assert "have waited 60 minutes to be published" in run.stdout
     assert "arco compactor" in run.stdout
 
 

@@ -9,6 +9,7 @@ every point at which whoever changes a table, or works on events, may die or fal
 
 import argparse
 import contextlib
+import gc
 import multiprocessing
 import sys
 import time
@@ -22,6 +23,7 @@ from .report import Report
 from .scenario import Result, run_seed
 
 _CHUNK = 10  # seeds that a worker takes at a time
+_COLLECT_AFTER = 100_000  # objects more than before; a run leaves few cycles behind
 _SHOWN = 5  # failing seeds that are told in full
 _SLEEPS = {"points to nap at": iceberg_crash.NAP_MS, "points to sleep at": iceberg_crash.SLEEP_MS}
 
@@ -146,7 +148,7 @@ def _crash(workers: int) -> int:
     slept = list(iceberg_crash.operations(iceberg_crash.prepare()))
     tasks += [(kind, name) for kind in _SLEEPS for name in slept]
     tasks += [(halt, work) for halt in operations_crash.HALTS for work in operations_crash.WORK]
-    with multiprocessing.Pool(max(1, workers)) as pool:
+    with multiprocessing.Pool(max(1, workers), _spare_collector) as pool:
         for (kind, name), points, wrong in pool.imap(_explore, tasks):
             told = f"points to {kind} at" if kind in operations_crash.HALTS else kind
             print(f"{name}: {points:,} {told}: {len(wrong)} violations", flush=True)
@@ -174,8 +176,14 @@ def _results(jobs: list[Job], workers: int) -> Iterator[tuple[Job, Result]]:
     if workers <= 1:
         yield from ((job, job.run()) for job in jobs)
         return
-    with multiprocessing.Pool(workers) as pool:
+    with multiprocessing.Pool(workers, _spare_collector) as pool:
         yield from zip(jobs, pool.imap(Job.run, jobs, chunksize=_CHUNK), strict=True)
+
+
+def _spare_collector() -> None:
+    """Have a worker look for garbage seldom, and never among what was imported."""
+    gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER)
 
 
 if __name__ == "__main__":

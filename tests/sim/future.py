@@ -77,7 +77,10 @@ class Future(Generic[T]):
         while not self.done:
             yield self
         if self._error is not None:
-            raise self._error
+            try:
+                raise self._error
+            finally:
+                del self  # the error's traceback holds this frame: no cycle for the collector
         return self._value
 
     def _finish(self) -> None:

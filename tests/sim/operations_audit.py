@@ -33,6 +33,8 @@ class OperationsAudit:
         self._notes = notes
         self._tables = TIER2[history.domain]
         self._read: dict[str, pa.Table] = {}
+        self._known_rows: dict[tuple[str, ...], list[dict[str, object]]] = {}
+        self._readings: dict[tuple[str, int], SegmentRows] = {}  # without bounds
         self.tally: Counter[str] = Counter()
 
     def violations(self) -> list[str]:
@@ -147,7 +149,12 @@ class OperationsAudit:
         ]
 
     def _reading(self, segment: Segment, bounds: Mapping[str, datetime]) -> SegmentRows:
-        return read_segment(self._history.domain, segment, bounds)
+        if bounds:
+            return read_segment(self._history.domain, segment, bounds)
+        place = (segment.stream, segment.seq)
+        if place not in self._readings:
+            self._readings[place] = read_segment(self._history.domain, segment, bounds)
+        return self._readings[place]
 
     def _folded(self, reading: SegmentRows) -> dict[str, list[dict[str, object]]]:
         return {
@@ -156,10 +163,13 @@ class OperationsAudit:
 
     def _rows(self, name: str, paths: Iterable[str]) -> list[dict[str, object]]:
         """The rows of some files, folded as a reader would."""
-        table = self._tables[name]
-        read = [self._file(name, path) for path in paths]
-        rows = fold(table, pa.concat_tables([table.schema.empty_table(), *read]))
-        found: list[dict[str, object]] = rows.to_pylist()
+        asked = (name, *paths)
+        found = self._known_rows.get(asked)
+        if found is None:
+            table = self._tables[name]
+            read = [self._file(name, path) for path in paths]
+            rows = fold(table, pa.concat_tables([table.empty, *read]))
+            found = self._known_rows[asked] = rows.to_pylist()
         return found
 
     def _file(self, name: str, path: str) -> pa.Table:

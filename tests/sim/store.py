@@ -54,25 +54,25 @@ class SimBackend:
     async def sign(self, key: str, expires_s: int) -> str:
         return f"https://sim.invalid/{key}?expires_s={expires_s}"
 
-    async def _ask(self, verb: str, key: str, apply: Callable[[], T]) -> T:
-        """Send a request and wait for its answer, which may never come."""
-        rng, faults = self._objects.rng, self._objects.faults
+    def _ask(self, verb: str, key: str, apply: Callable[[], T]) -> Future[T]:
+        """Send a request; its answer may never come."""
+        world, rng, faults = self._world, self._objects.rng, self._objects.faults
         fate = faults.fate(rng, verb)
         if verb == "list" and fate in (Fate.LOST, Fate.UNANSWERED):
             fate = Fate.REFUSED  # a list has no deadline of ours: the client's own ends it
         answer: Future[T] = Future()
-        self._world.tally["requests"] += 1
+        world.tally["requests"] += 1
         if verb == "create":
             self._life.creates()
         if fate is not Fate.FINE:
-            self._world.tally[f"fault: {fate.value}"] += 1
-            self._world.note(self._life.name, f"asks {verb} {key}, which is {fate.value}")
+            world.tally[f"fault: {fate.value}"] += 1
+            world.note(self._life.name, f"asks {verb} {key}, which is {fate.value}")
         if fate is not Fate.LOST:
             way_ms = lateness_ms(rng) if fate is Fate.LATE else faults.travel_ms(rng)
-            self._world.after(way_ms, lambda: self._arrive(fate, verb, key, apply, answer))
+            world.after(way_ms, lambda: self._arrive(fate, verb, key, apply, answer))
         if fate is Fate.DOUBLED:
-            self._world.after(lateness_ms(rng), lambda: self._apply(verb, key, apply, Future()))
-        return await answer
+            world.after(lateness_ms(rng), lambda: self._apply(verb, key, apply, Future()))
+        return answer
 
     def _arrive(
         self, fate: Fate, verb: str, key: str, apply: Callable[[], T], answer: Future[T]
@@ -96,6 +96,7 @@ class SimBackend:
             told.resolve(apply())
             outcome = "done"
         except ArcoError as problem:
-            told.fail(problem)
+            # Without its traceback, which would hold this frame, and so the future that holds it.
+            told.fail(problem.with_traceback(None))
             outcome = problem.code
         self._world.note("store", f"{verb} {key} for {self._life.name}: {outcome}")

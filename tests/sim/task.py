@@ -53,13 +53,19 @@ class SimTask(Generic[T]):
     async def wait(self) -> T:
         self.watched = True
         await self.over
-        return self.result()
+        try:
+            return self.result()
+        finally:
+            del self  # as in `result`
 
     def result(self) -> T:
         """The value of a task that is over, or its error."""
         self.watched = True
         if self.error is not None:
-            raise self.error
+            try:
+                raise self.error
+            finally:
+                del self  # the error's traceback holds this frame: no cycle for the collector
         return self._value
 
     def interrupt(self, interrupt: Interrupt) -> None:
@@ -77,13 +83,15 @@ class SimTask(Generic[T]):
         """Queue the next step."""
         if not self._queued and not self.over.done:
             self._queued = True
-            self.owner.world.push(self.owner.world.now_ms, self)
+            world = self.owner.world
+            world.push(world.now_ms, self)
 
     def fire(self) -> None:
         host = self.owner
-        host.world.trace.step(host.world.now_ms, self.name)
+        world = host.world
+        world.trace.step(world.now_ms, self.name)
         self._queued, self._waiting = False, None
-        interrupt = self._next_interrupt()
+        interrupt = self._next_interrupt() if self._interrupts else None
         host.running = self
         try:
             future = self._work.send(None) if interrupt is None else self._work.throw(interrupt)
@@ -91,7 +99,9 @@ class SimTask(Generic[T]):
             self._value = stop.value
             self._end(None)
         except (Exception, Interrupt) as error:
-            self._end(error)
+            # From the coroutine on: this frame would hold the task that holds the error.
+            inner = error.__traceback__.tb_next if error.__traceback__ else None
+            self._end(error.with_traceback(inner))
         else:
             self._wait_for(future)
         finally:

@@ -70,7 +70,10 @@ class SimTasks:
             for child in children:
                 await child.over
             raise
-        return [child.result() for child in children]
+        try:
+            return [child.result() for child in children]
+        finally:
+            children.clear()  # the traceback of a child's error holds this frame
 
     def event(self) -> AsyncEvent:
         return SimEvent()
@@ -92,6 +95,7 @@ class SimTasks:
         finally:
             timer.cancel()
             expired.wanted = False
+            expired.__traceback__ = None  # which would hold this frame, and so the interrupt
 
     async def turn(self) -> None:
         passed: Future[None] = Future()

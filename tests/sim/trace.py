@@ -17,14 +17,16 @@ class Trace:
         self._keep = keep
         self._hash = hashlib.sha256()
         self._batch: list[str] = []
+        self._moment = -1.0  # whose text is kept, as several things happen at one moment
+        self._moment_text = ""
 
     def step(self, now_ms: float, task: str) -> None:
         """A task went on."""
-        self._add(f"{now_ms!r} {task}")
+        self._add(now_ms, task)
 
     def note(self, now_ms: float, process: str, what: str) -> None:
         """Something happened that a reader of the trace wants to see."""
-        self._add(f"{now_ms!r} {process} {what}")
+        self._add(now_ms, f"{process} {what}")
         if self._keep:
             self.lines.append(f"{_clock_face(now_ms)}  {process:<12} {what}")
 
@@ -33,9 +35,12 @@ class Trace:
         self._flush()
         return self._hash.hexdigest()
 
-    def _add(self, line: str) -> None:
-        self._batch.append(line)
-        if len(self._batch) >= _BATCH:
+    def _add(self, now_ms: float, what: str) -> None:
+        if now_ms != self._moment:
+            self._moment, self._moment_text = now_ms, f"{now_ms!r} "
+        batch = self._batch
+        batch.append(self._moment_text + what)
+        if len(batch) >= _BATCH:
             self._flush()
 
     def _flush(self) -> None:

@@ -5,11 +5,11 @@ seed, so that the interleavings of tasks differ from seed to seed. An event may 
 process: it is dropped when that life has ended and put off while it is asleep.
 """
 
-import heapq
 import random
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import Protocol
 
 from .trace import Trace
@@ -92,14 +92,14 @@ class World:
 
     def push(self, at_ms: float, item: Item) -> None:
         """Queue an item; among those of the same moment its place is drawn."""
-        self._sequence += 1
-        heapq.heappush(self._queue, (at_ms, self._draw(), self._sequence, item))
+        self._sequence = sequence = self._sequence + 1
+        heappush(self._queue, (at_ms, self._draw(), sequence, item))
 
     def push_turn(self, item: Item) -> None:
         """Queue an item behind all that is ready at this moment."""
         self._sequence += 1
         place = self._turn + 1 + self._draw()
-        heapq.heappush(self._queue, (self.now_ms, place, self._sequence, item))
+        heappush(self._queue, (self.now_ms, place, self._sequence, item))
 
     def after(self, delay_ms: float, call: Callable[[], None], owner: Owner | None = None) -> Timer:
         """Call once `delay_ms` has passed."""
@@ -109,9 +109,9 @@ class World:
 
     def run(self) -> None:
         """Let everything happen up to `end_ms`, or until somebody stops the run."""
-        queue, pop = self._queue, heapq.heappop
+        queue = self._queue
         while queue and not self._stopped and queue[0][0] <= self.end_ms:
-            at_ms, place, _, item = pop(queue)
+            at_ms, place, _, item = heappop(queue)
             owner = item.owner
             if owner is not None:
                 if not owner.alive:

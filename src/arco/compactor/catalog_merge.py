@@ -129,7 +129,7 @@ class _Merge:
         due = {bucket for ref in tail for bucket in ref.buckets}
         due |= self._expired.buckets(table) | self._stale(table)
         read = await self._read(table, tail)
-        tail_rows = _by_bucket(table, pa.concat_tables([table.schema.empty_table(), *read]))
+        tail_rows = _by_bucket(table, pa.concat_tables([table.empty, *read]))
         self.removed |= {ref.path for ref in tail}
         for wave in _waves(sorted(due)):
             bases = {bucket: self._files.file(table, bucket) for bucket in wave}
@@ -157,7 +157,7 @@ class _Merge:
 
         def work() -> tuple[FileRef, bytes] | None:
             present = [part for part in parts if part is not None]
-            folded = fold(table, pa.concat_tables([table.schema.empty_table(), *present]))
+            folded = fold(table, pa.concat_tables([table.empty, *present]))
             kept = self._expired.filter(table, folded)
             return encode_state_file(table, kept, path) if kept.num_rows else None
 

@@ -265,9 +265,7 @@ class _Inspector:
 
     def _report_lag(self, lag_ms: int) -> None:
         oldest = min(self._waiting, key=lambda meta: meta.modified_ms)
-        fault = (
-            f"{len(self._waiting)} segments wait to be published, for {lag_ms / 60_000:.0f} minutes"
-        )
+        fault = f"{len(self._waiting)} segments have waited {lag_ms / 60_000:.0f} minutes to be published"
         step = (
             "Check that `arco compactor` runs, or `arco up` without --no-spark, and read its log."
         )

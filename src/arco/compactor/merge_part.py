@@ -102,4 +102,4 @@ class _PartMerge:
 
 
 def _concat(table: StateTable, parts: Iterable[pa.Table]) -> pa.Table:
-    return pa.concat_tables([table.schema.empty_table(), *parts])
+    return pa.concat_tables([table.empty, *parts])

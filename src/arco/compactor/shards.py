@@ -67,7 +67,7 @@ def pack_rows(table: StateTable, rows: pa.Table, shards: int) -> Iterator[Blob]:
 def unpack_rows(table: StateTable, blobs: Iterable[bytes]) -> pa.Table:
     """The rows of all these blobs of one table."""
     read = [pa.ipc.open_stream(data).read_all() for data in blobs]
-    return pa.concat_tables([table.schema.empty_table(), *read])
+    return pa.concat_tables([table.empty, *read])
 
 
 def _pieces(rows: pa.Table) -> Iterator[pa.Table]:

@@ -150,6 +150,11 @@ class StateTable:
         return pa.schema([pa.field(each.name, each.kind.arrow()) for each in self.columns])
 
     @cached_property
+    def empty(self) -> pa.Table:
+        """No rows, with the columns of a file: to concatenate with as many files as there are."""
+        return self.schema.empty_table()
+
+    @cached_property
     def visible(self) -> tuple[str, ...]:
         """The columns that readers see."""
         return tuple(column.name for column in self.columns if not column.hidden)

@@ -4,6 +4,8 @@ A key is relative, with `/` between its parts, and is checked here before a back
 backends differ: some unescape, some follow `..`, some drop a leading slash (law 10).
 """
 
+from functools import lru_cache
+
 from arco.core.errors import Invalid
 
 # S3 and GCS hold 1,024 bytes, of which the prefix of a store's address may take a quarter.
@@ -11,8 +13,10 @@ _LONGEST_KEY_BYTES = 768
 LONGEST_ROOT_BYTES = 256
 _LONGEST_PART_BYTES = 255  # ext4, xfs, apfs
 _SHOWN = 80
+_KNOWN = 4_096  # keys that were found fit: heads of chains are asked for again and again
 
 
+@lru_cache(_KNOWN)
 def check_key(key: str) -> str:
     """`key` unchanged if every store can hold it, else `Invalid`."""
     size = _utf8_bytes(key)

@@ -126,7 +126,7 @@ class RetryingBackend:
         while True:
             try:
                 async for meta in self._backend.list(root + prefix, start):
-                    yield replace(meta, key=meta.key.removeprefix(root))
+                    yield Meta(meta.key.removeprefix(root), meta.size_bytes, meta.modified_ms)
                     # The time that the caller took for the last object does not count.
                     start, attempt, started = meta.key, 0, self._runtime.clock.elapsed_ms()
             except Unavailable:
