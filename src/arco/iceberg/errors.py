@@ -63,22 +63,3 @@ def commit_failed(message: str) -> Conflict:
     error = Conflict(message)
     error.has_public_message = True
     return error
-
-
-class IcebergError(Exception):
-    """Not raised any more; the requests of the native API still name it."""
-
-    status: int
-    message: str
-
-
-class UnreadableMetadata(IcebergError):
-    """Not raised any more; the requests of the native API still name it."""
-
-
-def to_core_error(error: IcebergError) -> Exception:
-    """The error itself, for the requests of the native API."""
-    return error
-
-
-unreadable_to_core_error = to_core_error

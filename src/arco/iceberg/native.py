@@ -29,21 +29,15 @@ from arco.catalog.decision import amended_fields
 from arco.catalog.model import ObjectKind
 from arco.catalog.name import check_comment, check_name, check_owner, check_properties, check_tags
 from arco.catalog.pending_request import ChangeResult
-from arco.core.errors import Invalid, NotFound
+from arco.core.errors import Invalid, NoSuchView, NotFound
 from arco.iceberg.catalog_change import DescribeWork, RenameWork
 from arco.iceberg.context import Caller, IcebergContext
 from arco.iceberg.create import CreateWork
 from arco.iceberg.drop import DropWork, UndropWork
 from arco.iceberg.engine.columns import ColumnRequest
 from arco.iceberg.engine.metadata import Metadata
-from arco.iceberg.errors import (
-    IcebergError,
-    UnreadableMetadata,
-    to_core_error,
-    unreadable_to_core_error,
-)
 from arco.iceberg.format_routing import FormatRouter, NativeRequest, destination
-from arco.iceberg.idempotency import OperationResult, run_once
+from arco.iceberg.idempotency import OperationResult, answer_once, read_refusal, read_result
 from arco.iceberg.name_resolution import FullName, release_name, resolve_name
 from arco.iceberg.namespaces import Namespaces
 from arco.iceberg.native_commit import (
@@ -87,13 +81,11 @@ class NativeTables:
         if kind is None:
             return None
         operation = self._operation(request, kind, caller)
-        try:
-            result = await run_once(self._context, caller, operation.work, None)
-        except IcebergError as verdict:
-            if verdict.status == 404 and await self._router.kind_of(request) is None:
-                return None  # the remembered row of the name was stale
-            raise to_core_error(verdict) from verdict
-        return await finish_operation(operation, result)
+        answer = await answer_once(self._context, caller, operation.work, None)
+        is_missing = isinstance(read_refusal(answer), NotFound)
+        if is_missing and await self._router.kind_of(request) is None:
+            return None  # the remembered row of the name was stale
+        return await finish_operation(operation, read_result(answer))
 
     def work(
         self, request: NativeRequest, caller: Caller, plain: IdempotentWork, renderer: Renderer
@@ -110,12 +102,9 @@ class NativeTables:
         """The metadata of a view, or `NotFound`."""
         try:
             resolved = await resolve_name(self._context, _name(name), ObjectKind.VIEW)
-        except IcebergError as missing:
+        except NoSuchView as missing:
             raise NotFound(f"there is no view {name.table!r} in this schema") from missing
-        try:
-            return (await self._context.load(resolved.location)).metadata
-        except UnreadableMetadata as problem:
-            raise unreadable_to_core_error(problem) from problem
+        return (await self._context.load(resolved.location)).metadata
 
     async def is_dead(self, table_id: str) -> bool:
         """Whether a table with an unresolved name does not exist, whatever the catalog says (P31)."""
@@ -133,7 +122,7 @@ class NativeTables:
         """Release dead names, so that they do not keep a schema alive (P31)."""
         try:
             await Namespaces(self._context).release_dead(schema.catalog, schema.path)
-        except (IcebergError, NotFound):
+        except NotFound:
             return  # the schema does not exist: the catalog answers that
 
     def _operation(

@@ -14,15 +14,22 @@ from arco.catalog.change import Renderer
 from arco.catalog.decision import refuse_stale
 from arco.catalog.model import ObjectKind
 from arco.catalog.pending_request import ChangeResult
-from arco.core.errors import ArcoError, Corrupt, NotFound, PreconditionFailed, Unknown
-from arco.iceberg.context import IcebergContext
-from arco.iceberg.errors import (
-    IcebergError,
-    UnreadableMetadata,
-    to_core_error,
-    unreadable_to_core_error,
+from arco.core.errors import (
+    ArcoError,
+    Corrupt,
+    MissingMetadata,
+    NotFound,
+    PreconditionFailed,
+    Unknown,
 )
-from arco.iceberg.idempotency import FixedIdsWork, OperationResult, error_answer, read_result
+from arco.iceberg.context import IcebergContext
+from arco.iceberg.idempotency import (
+    FixedIdsWork,
+    OperationResult,
+    error_answer,
+    read_refusal,
+    read_result,
+)
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import ClaimHold, ClaimTerms, IdempotentWork
 
@@ -67,13 +74,8 @@ class IfMatchWork:
 
     async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
         if _STALE in claim.ids:
-            return error_answer(IcebergError(412, "PreconditionFailedException", claim.ids[_STALE]))
-        try:
-            return await self._work.perform(claim, hold)
-        except UnreadableMetadata as problem:
-            raise unreadable_to_core_error(problem) from problem
-        except IcebergError as problem:
-            raise to_core_error(problem) from problem
+            return error_answer(PreconditionFailed(claim.ids[_STALE]))
+        return await self._work.perform(claim, hold)
 
     async def _stale(self, table_id: str) -> str | None:
         if self._expected is None or not table_id:
@@ -138,11 +140,10 @@ class KeyedNativeWork(FixedIdsWork):
         return self._operation
 
     async def _told(self, operation: NativeOperation, answer: Answer) -> Answer:
-        try:
-            result = read_result(answer)
-        except IcebergError as verdict:
-            return self._renderer.refused(to_core_error(verdict))
-        done = self._renderer.done(await finish_operation(operation, result))
+        refusal = read_refusal(answer)
+        if refusal is not None:
+            return self._renderer.refused(refusal)
+        done = self._renderer.done(await finish_operation(operation, read_result(answer)))
         return msgspec.structs.replace(done, has_landed=answer.has_landed)
 
 
@@ -150,9 +151,9 @@ async def finish_operation(operation: NativeOperation, result: OperationResult) 
     """Run the finish step. A failure here is not a refusal: the request has taken effect (law 9)."""
     try:
         return await operation.finish(result)
-    except (Unknown, Corrupt):
-        raise
-    except (ArcoError, IcebergError) as problem:
+    except ArcoError as problem:
+        if isinstance(problem, Unknown | Corrupt) and not isinstance(problem, MissingMetadata):
+            raise
         raise Unknown(
             "the request has taken effect, but its last step failed; read the table, then retry"
         ) from problem
