@@ -2,7 +2,7 @@
 
 import pytest
 
-from arco.iceberg.errors import IcebergError
+from arco.core.errors import AlreadyExists
 from tests.catalog.test_cost import Far
 from tests.iceberg.workshop import Api, Workshop, begun, marks_of
 from tests.storage.interposed import Interposed
@@ -66,7 +66,7 @@ async def test_a_name_that_another_process_has_taken_meanwhile_is_refused() -> N
     shop, recorder = await with_tables(), Far()
     api, other = await far_away(shop, recorder), shop.api()
     made = await other.create("taken")
-    with pytest.raises(IcebergError, match="already exists"):
+    with pytest.raises(AlreadyExists, match="already exists"):
         await api.create("taken")
     assert (await api.load("taken")).metadata["table-uuid"] == made.metadata["table-uuid"]
     await other.settle()

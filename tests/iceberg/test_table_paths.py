@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from arco.core import json
+from arco.core.errors import LocationTaken
 from arco.core.json import Json
 from arco.iceberg.engine.new_table import new_table
-from arco.iceberg.errors import IcebergError
 from arco.iceberg.location import METADATA_PATH
 from tests.iceberg.engine.sample_metadata import ORDERS, OTHER_UUID, snapshot, update
 from tests.iceberg.engine.sample_metadata import request as create_request
@@ -23,6 +23,7 @@ from tests.iceberg.workshop import (
     marks_of,
     on,
     refusal,
+    refusal_of,
     with_table,
 )
 
@@ -151,8 +152,8 @@ async def test_of_two_commits_at_once_that_name_a_path_one_gets_it() -> None:
         shop.b.commit("u", _properties(path)),
         return_exceptions=True,
     )
-    refused = [each for each in done if isinstance(each, IcebergError)]
-    assert [each.status for each in refused] == [409]
+    refused = [each for each in done if isinstance(each, LocationTaken)]
+    assert [refusal_of(each).status for each in refused] == [409]
     holders = [
         name
         for name in ("t", "u")

@@ -8,11 +8,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 import msgspec
 
+from arco.api.iceberg.errors import error_of
 from arco.catalog.committer import Committer
 from arco.catalog.compactor_port import PublishedCommit, SyncCompact
 from arco.catalog.decision import WorkspaceRules
@@ -22,14 +23,13 @@ from arco.catalog.model import TableFormat
 from arco.catalog.reader import SnapshotReader
 from arco.catalog.table_format import Caller
 from arco.core import json
-from arco.core.errors import Invalid, Unavailable
+from arco.core.errors import ArcoError, Invalid, NoSuchTable, Unavailable
 from arco.core.json import Json
 from arco.events.table import DOMAIN as EVENTS
 from arco.events.table import IcebergCommitted
 from arco.fold.tier1 import DOMAIN
 from arco.iceberg.context import IcebergContext
 from arco.iceberg.drop import UndropWork
-from arco.iceberg.errors import IcebergError
 from arco.iceberg.files import TableFiles
 from arco.iceberg.idempotency import OperationResult, run_once
 from arco.iceberg.loaded_metadata import LoadedMetadata
@@ -196,8 +196,7 @@ class Api:
     async def exists(self, name: str) -> bool:
         try:
             await self.iceberg.tables.exists(CATALOG, NS, name)
-        except IcebergError as missing:
-            assert missing.kind == "NoSuchTableException"
+        except NoSuchTable:
             return False
         return True
 
@@ -391,12 +390,28 @@ async def dies_at_the_compactor(
     await dies(api, work)
 
 
-async def refusal(work: Awaitable[object]) -> IcebergError:
+class Refusal(NamedTuple):
+    """A refusal as an Iceberg client receives it."""
+
+    status: int
+    kind: str
+    message: str
+
+
+def refusal_of(error: ArcoError) -> Refusal:
+    """An error as an Iceberg client receives it; one that is not the answer to the request is raised."""
+    if not error.has_public_message:
+        raise error
+    model = error_of(error, "none")
+    return Refusal(model.code, model.type, model.message)
+
+
+async def refusal(work: Awaitable[object]) -> Refusal:
     """What a request is refused with."""
     try:
         await work
-    except IcebergError as refused:
-        return refused
+    except ArcoError as refused:
+        return refusal_of(refused)
     raise AssertionError("it was not refused")
 
 
@@ -404,10 +419,9 @@ async def bad_request(work: Awaitable[object]) -> None:
     """The error of a request that is invalid at any time, of whichever layer checks it first."""
     try:
         await work
-    except Invalid:
-        return
-    except IcebergError as refused:
-        assert (refused.status, refused.kind) == (400, "BadRequestException")
+    except Invalid as refused:
+        model = error_of(refused, "none")
+        assert (model.code, model.type) == (400, "BadRequestException")
         return
     raise AssertionError("nothing was wrong with it")
 

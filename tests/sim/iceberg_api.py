@@ -6,6 +6,7 @@ the moment at which the server tells it, whether or not anybody listens any more
 
 from dataclasses import dataclass
 
+from arco.api.iceberg.errors import error_of
 from arco.catalog.change import change, ensure_default
 from arco.catalog.committer import Committer
 from arco.catalog.compactor_port import CompactorPort
@@ -28,7 +29,6 @@ from arco.core.scope import Scope
 from arco.core.tasks import AsyncEvent
 from arco.fold.tier1 import DOMAIN
 from arco.iceberg.drop import UndropWork
-from arco.iceberg.errors import IcebergError
 from arco.iceberg.files import TableFiles
 from arco.iceberg.idempotency import run_once
 from arco.iceberg.loaded_metadata import LoadedMetadata
@@ -186,15 +186,13 @@ class IcebergApi:
         )
         try:
             return await self._do(wish.deed, caller)
-        except IcebergError as refusal:
-            code = f"{refusal.status} {refusal.kind}"
-            return _Shown(Told.REFUSED, code, refusal.message)
         except KeyExpired as expired:
             return _Shown(Told.EXPIRED, detail=str(expired))
-        except Invalid as problem:
-            return _Shown(Told.REFUSED, "400 BadRequestException", str(problem))
         except ArcoError as problem:
-            return self._trouble(wish, problem)
+            if not problem.has_public_message and not isinstance(problem, Invalid):
+                return self._trouble(wish, problem)
+            model = error_of(problem, "none")
+            return _Shown(Told.REFUSED, f"{model.code} {model.type}", str(problem))
 
     async def _do(self, deed: Deed, caller: Caller) -> _Shown:
         iceberg = self.iceberg

@@ -3,6 +3,7 @@
     ArcoError
      |- Conflict        another writer was first: read again, then retry
      |   |- PreconditionFailed  the object has changed since the caller read it
+     |   |- LocationTaken  another table has the location or path that a commit needs
      |   `- NotEmpty    the container holds something: empty it first, or force it
      |- Unknown         the write may have happened: look before a retry, delete nothing
      |- Fenced          stop: another holder has taken over
@@ -10,8 +11,15 @@
      |   `- AttemptFenced  another attempt at the task owns its partitions: do not publish
      |- Invalid         the request itself is wrong: change it
      |   |- KeyReused   the same idempotency key was sent with another request
-     |   `- KeyExpired  an idempotency key expired, and its request may have taken effect
+     |   |- KeyExpired  an idempotency key expired, and its request may have taken effect
+     |   |- ContradictoryUpdate  one property is both set and removed
+     |   |- InvalidView  a view cannot be made from this definition
+     |   `- UnreservedPath  a commit names files outside the table's locations
      |- NotFound        the object does not exist
+     |   |- NoSuchCatalog  the catalog does not exist
+     |   |- NoSuchSchema  the schema does not exist
+     |   |- NoSuchTable  the table does not exist
+     |   `- NoSuchView  the view does not exist
      |- AlreadyExists   the name is taken
      |- Denied          this identity may not do that
      |   `- Unauthenticated  the caller has no valid token: authenticate first
@@ -20,11 +28,14 @@
      |   |   `- StoreReadOnly  the store's disk is read-only: nothing was written
      |   |- TooManyQueries  all SQL processes are busy: retry later
      |   |- BacklogTooLarge  more events wait to be compacted than one read can take
+     |   |- DeniedMetadata  the store denies reading a metadata file: an operator grants access
      |   `- InProgress  another attempt of the same request is under way: retry with the same key
      |- Unsupported     the environment lacks a capability: refused at start
      `- Corrupt         stored bytes contradict each other: stop, an operator has to look
+         `- MissingMetadata  a pointer names a metadata file that does not exist
 
-`code` is stable and part of the API; only the API packages turn it into JSON.
+`code` is stable and part of the API; only the API packages turn it into JSON. A class without a code of
+its own has that of its parent.
 """
 
 from typing import ClassVar
@@ -34,6 +45,8 @@ class ArcoError(Exception):
     """The root; never raised itself."""
 
     code: ClassVar[str] = "error"
+    # Whether the message is the answer to the caller, who knows the locations that it names.
+    has_public_message: bool = False
 
 
 class Conflict(ArcoError):
@@ -46,6 +59,12 @@ class PreconditionFailed(Conflict):
     """The object is not the version that the caller wants to change."""
 
     code = "precondition_failed"
+
+
+class LocationTaken(Conflict):
+    """A commit needs a location or path that another table has."""
+
+    has_public_message = True
 
 
 class NotEmpty(Conflict):
@@ -96,10 +115,52 @@ class KeyExpired(Invalid):
     code = "idempotency_key_expired"
 
 
+class ContradictoryUpdate(Invalid):
+    """A request both sets and removes the same property."""
+
+    has_public_message = True
+
+
+class InvalidView(Invalid):
+    """A view cannot be created from the definition in the request."""
+
+    has_public_message = True
+
+
+class UnreservedPath(Invalid):
+    """A commit names files outside the locations that its table has reserved."""
+
+    has_public_message = True
+
+
 class NotFound(ArcoError):
     """The object that was asked for does not exist."""
 
     code = "not_found"
+
+
+class NoSuchCatalog(NotFound):
+    """A request names a catalog that does not exist."""
+
+    has_public_message = True
+
+
+class NoSuchSchema(NotFound):
+    """A request names a schema that does not exist."""
+
+    has_public_message = True
+
+
+class NoSuchTable(NotFound):
+    """A request names a table that does not exist."""
+
+    has_public_message = True
+
+
+class NoSuchView(NotFound):
+    """A request names a view that does not exist."""
+
+    has_public_message = True
 
 
 class AlreadyExists(ArcoError):
@@ -154,6 +215,12 @@ class BacklogTooLarge(Unavailable):
     code = "backlog_too_large"
 
 
+class DeniedMetadata(Unavailable):
+    """The store denies this process to read a table's metadata file."""
+
+    has_public_message = True
+
+
 class InProgress(Unavailable):
     """Another attempt of the same request is under way and may still succeed."""
 
@@ -170,3 +237,9 @@ class Corrupt(ArcoError):
     """Stored bytes are missing or contradict what refers to them (law 14)."""
 
     code = "corrupt"
+
+
+class MissingMetadata(Corrupt):
+    """A pointer names a metadata file that does not exist."""
+
+    has_public_message = True

@@ -14,11 +14,9 @@ from arco.core.errors import AlreadyExists, ArcoError, NotFound
 from arco.core.ids import new_object_id
 from arco.iceberg.context import IcebergContext
 from arco.iceberg.errors import (
-    IcebergError,
     already_exists,
     dotted,
     no_such_namespace,
-    to_iceberg_error,
 )
 from arco.iceberg.idempotency import FixedIdsWork, error_answer, table_answer
 from arco.iceberg.name_resolution import FullName, find_object, find_occupant, not_found_error
@@ -46,7 +44,7 @@ async def manifest_number(context: IcebergContext) -> int:
 async def change_catalog(
     context: IcebergContext, claim: Claim, hold: ClaimHold, request: Ddl, actor: str
 ) -> ChangeResult:
-    """Have the catalog carry a request out; `Verdict` if it refuses."""
+    """Have the catalog carry a request out; `CatalogRefusal` if it refuses."""
     ask = PendingRequest(
         request=request,
         actor=actor,
@@ -121,13 +119,14 @@ class RenameWork(FixedIdsWork):
                 return table_answer(table_id)
             if not isinstance(verdict, AlreadyExists) or await self._is_taken():
                 break
-        return error_answer(await self._words(verdict))
+        return error_answer(await self._refusal(verdict))
 
     async def _is_taken(self) -> bool:
         """Whether the target name is taken; the check releases a dead name."""
         return await find_occupant(self._context, self._target) is not None
 
-    async def _words(self, problem: ArcoError | None) -> IcebergError:
+    async def _refusal(self, problem: ArcoError | None) -> ArcoError:
+        """Why the object could not be renamed, with the message for Iceberg's clients."""
         if isinstance(problem, AlreadyExists):
             occupant = await find_occupant(self._context, self._target)
             label = "View" if occupant is not None and occupant.kind is ObjectKind.VIEW else "Table"
@@ -140,11 +139,7 @@ class RenameWork(FixedIdsWork):
             except NotFound:
                 return no_such_namespace(self._target.namespace)
             return not_found_error(self._kind, self._source)
-        return (
-            to_iceberg_error(problem)
-            if problem is not None
-            else not_found_error(self._kind, self._source)
-        )
+        return not_found_error(self._kind, self._source) if problem is None else problem
 
 
 class DescribeWork(FixedIdsWork):
@@ -176,5 +171,5 @@ class DescribeWork(FixedIdsWork):
         try:
             await change_catalog(self._context, claim, hold, self._request, self._caller.actor)
         except CatalogRefusal as verdict:
-            return error_answer(to_iceberg_error(verdict.problem))
+            return error_answer(verdict.problem)
         return table_answer(claim.ids["table"])

@@ -10,13 +10,13 @@ from arco.catalog.publication import PublicationLog
 from arco.catalog.reader import SnapshotReader
 from arco.catalog.snapshot import Snapshot
 from arco.catalog.unresolved_names import UnresolvedNames
-from arco.core.errors import ArcoError, Denied, NotFound
+from arco.core.errors import ArcoError, Denied, DeniedMetadata, NotFound
 from arco.core.keyed_lock import KeyedLock
 from arco.core.runtime import Runtime
 from arco.core.tasks import Task
 from arco.iceberg.after_commit import AfterCommit
 from arco.iceberg.engine.metadata import Metadata, decompress
-from arco.iceberg.errors import IcebergError, UnreadableMetadata
+from arco.iceberg.errors import missing_file
 from arco.iceberg.files import TableFiles
 from arco.iceberg.loaded_metadata import LoadedMetadata, MetadataCache
 from arco.iceberg.location import Locations
@@ -94,7 +94,7 @@ class IcebergContext:
 
     async def _try(self, location: str) -> None:
         # The operation that needs the file gets the same error.
-        with suppress(ArcoError, IcebergError):
+        with suppress(ArcoError):
             await self.load(location)
 
     async def _read(self, location: str) -> LoadedMetadata:
@@ -103,7 +103,7 @@ class IcebergContext:
         except NotFound as missing:
             raise missing_file(location) from missing
         except Denied as closed:
-            raise UnreadableMetadata(403, "ForbiddenException", f"{location}: {closed}") from closed
+            raise DeniedMetadata(f"{location}: {closed}") from closed
         finally:
             del self._reading[location]
         loaded = LoadedMetadata(location, raw, config=self.config)
@@ -115,10 +115,3 @@ class IcebergContext:
         loaded = LoadedMetadata(location, raw, config=self.config, metadata=metadata)
         self.metadata_cache.put(loaded)
         return loaded
-
-
-def missing_file(location: str) -> UnreadableMetadata:
-    """A pointer names a metadata file that does not exist."""
-    return UnreadableMetadata(
-        404, "NotFoundException", f"Failed to open input stream for file: {location}"
-    )

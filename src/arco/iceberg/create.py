@@ -27,12 +27,10 @@ from arco.iceberg.engine.columns import columns_of
 from arco.iceberg.engine.metadata import Metadata, current_schema, properties_of
 from arco.iceberg.engine.requirement import ADD, was_applied
 from arco.iceberg.errors import (
-    IcebergError,
     already_exists,
     commit_failed,
     dotted,
     no_such_namespace,
-    to_iceberg_error,
 )
 from arco.iceberg.idempotency import FixedIdsWork, error_answer, table_answer
 from arco.iceberg.name_resolution import FullName, find_occupant, is_probably_free, release_name
@@ -118,27 +116,25 @@ def build_once(make: Callable[[str], InitialMetadata]) -> Callable[[str], Initia
     return once
 
 
-def creation_error(
-    creation: Creation, problem: ArcoError, occupant: TableRow | None
-) -> IcebergError:
-    """Why the object could not be created, as an Iceberg error."""
+def creation_error(creation: Creation, problem: ArcoError, occupant: TableRow | None) -> ArcoError:
+    """Why the object could not be created, with the message for Iceberg's clients."""
     if occupant is not None and isinstance(problem, AlreadyExists):
         return name_taken_error(creation, occupant.kind)
     if isinstance(problem, NotFound):
         return no_such_namespace(creation.name.namespace)
     if isinstance(problem, Conflict):  # the location belongs to another table
         return already_exists(str(problem))
-    return to_iceberg_error(problem)
+    return problem
 
 
-def location_taken_error() -> IcebergError:
+def location_taken_error() -> AlreadyExists:
     """Another table has the requested location."""
     return already_exists(
         "another table has this location or path, or one inside or around it: choose another location"
     )
 
 
-def name_taken_error(creation: Creation, by: ObjectKind) -> IcebergError:
+def name_taken_error(creation: Creation, by: ObjectKind) -> AlreadyExists | Conflict:
     """The name is taken by a table or a view."""
     if creation.is_required and by is creation.kind:
         return commit_failed("Requirement failed: table already exists")

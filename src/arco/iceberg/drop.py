@@ -12,7 +12,7 @@ import msgspec
 from arco.catalog.ddl import RestoreTable
 from arco.catalog.model import ObjectKind, TableRow
 from arco.catalog.table_format import Caller
-from arco.core.errors import AlreadyExists, ArcoError, Conflict, NotFound
+from arco.core.errors import AlreadyExists, ArcoError, Conflict, NoSuchTable, NotFound
 from arco.core.ids import new_object_id
 from arco.iceberg.catalog_change import (
     CatalogRefusal,
@@ -22,7 +22,6 @@ from arco.iceberg.catalog_change import (
 )
 from arco.iceberg.commit import check_deadline
 from arco.iceberg.context import IcebergContext
-from arco.iceberg.errors import IcebergError, to_iceberg_error
 from arco.iceberg.garbage_collection import purge
 from arco.iceberg.idempotency import FixedIdsWork, error_answer, table_answer
 from arco.iceberg.name_resolution import (
@@ -184,11 +183,7 @@ class UndropWork(FixedIdsWork):
             table_head = await self._revived(claim, hold)
         if table_head is None:
             return error_answer(
-                IcebergError(
-                    404,
-                    "NoSuchTableException",
-                    "cannot undrop: the table was purged, or never existed",
-                )
+                NoSuchTable("cannot undrop: the table was purged, or never existed")
             )
         request = RestoreTable(table_id=self._table_id, born=table_head.number, name=self._name)
         tries = 0
@@ -200,7 +195,7 @@ class UndropWork(FixedIdsWork):
             except CatalogRefusal as verdict:
                 was_dead = isinstance(verdict.problem, AlreadyExists) and not await self._is_taken()
                 if not was_dead or tries == _MOST_TRIES:
-                    return error_answer(to_iceberg_error(verdict.problem))
+                    return error_answer(verdict.problem)
         if table_head.chain_head.entry is not None:
             self._context.after_commit.schedule(self._table_id, table_head.chain_head.entry)
         return table_answer(self._table_id, table_head.location)

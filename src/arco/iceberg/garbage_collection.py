@@ -31,7 +31,7 @@ from arco.iceberg.engine.metadata import (
     objects_of,
     properties_of,
 )
-from arco.iceberg.errors import IcebergError
+from arco.iceberg.errors import UNREADABLE
 from arco.iceberg.pointer import POINTERS, pointer_of
 from arco.iceberg.pointer_head import PointerHead
 from arco.iceberg.table_paths import is_place_taken
@@ -95,7 +95,7 @@ class TableGarbageCollector:
         async def guarded(what: str, work: Awaitable[None]) -> None:
             try:
                 await work
-            except (ArcoError, IcebergError) as problem:
+            except ArcoError as problem:
                 done.problems += 1
                 done.failed.append(what)
                 if tell is not None:
@@ -228,7 +228,7 @@ async def purge(
     """Delete the files of a dropped table; returns how many there were."""
     try:
         metadata = (await context.load(metadata_location)).metadata
-    except IcebergError:
+    except UNREADABLE:
         return 0  # metadata files are deleted last, so all others are gone
     home = str(metadata["location"])
     if await is_place_taken(context, context.locations.stored(home), [table_id]):

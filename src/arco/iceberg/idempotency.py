@@ -5,14 +5,30 @@ under a claim that is not stored. An outcome holds what a replay needs to build 
 the answer: the metadata is read again and may be newer.
 """
 
+from typing import NamedTuple
+
 import msgspec
 
 from arco.catalog.table_format import Caller
 from arco.core import json
-from arco.core.errors import ArcoError
+from arco.core.errors import (
+    AlreadyExists,
+    ArcoError,
+    AttemptFenced,
+    Conflict,
+    ContradictoryUpdate,
+    Invalid,
+    InvalidView,
+    NoSuchCatalog,
+    NoSuchSchema,
+    NoSuchTable,
+    NoSuchView,
+    NotEmpty,
+    NotFound,
+    PreconditionFailed,
+)
 from arco.core.hashing import sha256_hex
 from arco.iceberg.context import IcebergContext
-from arco.iceberg.errors import FENCED, IcebergError, attempt_fenced, to_iceberg_error
 from arco.ledger.claim import Answer, Claim, key_path
 from arco.ledger.idempotency import ClaimHold, ClaimTerms, IdempotentWork, perform_without_key
 
@@ -39,6 +55,35 @@ class _Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
     type: str
     message: str
+
+
+class StoredRefusal(NamedTuple):
+    """The type and the status under which one class of refusals is stored."""
+
+    error: type[ArcoError]
+    type: str
+    status: int
+
+
+# Part of the stored format: a line is never changed. The first class that matches is stored, so a subclass
+# precedes its parent. No status is 403, which is about the caller and no outcome (P12).
+STORED_REFUSALS = (
+    StoredRefusal(NoSuchCatalog, "NoSuchWarehouseException", 404),
+    StoredRefusal(NoSuchSchema, "NoSuchNamespaceException", 404),
+    StoredRefusal(NoSuchTable, "NoSuchTableException", 404),
+    StoredRefusal(NoSuchView, "NoSuchViewException", 404),
+    StoredRefusal(NotFound, "NotFoundException", 404),
+    StoredRefusal(AlreadyExists, "AlreadyExistsException", 409),
+    StoredRefusal(NotEmpty, "NamespaceNotEmptyException", 409),
+    StoredRefusal(PreconditionFailed, "PreconditionFailedException", 412),
+    StoredRefusal(Conflict, "CommitFailedException", 409),
+    StoredRefusal(AttemptFenced, "AttemptFencedException", 409),
+    StoredRefusal(ContradictoryUpdate, "UnprocessableEntityException", 422),
+    StoredRefusal(InvalidView, "IllegalArgumentException", 400),
+    StoredRefusal(Invalid, "BadRequestException", 400),
+)
+# The class of a stored type that this version does not know.
+_NEAREST: dict[int, type[ArcoError]] = {404: NotFound, 409: Conflict, 412: PreconditionFailed}
 
 
 class _Marked:
@@ -94,23 +139,30 @@ def table_answer(
     return success_answer(result, has_landed=has_landed)
 
 
-def error_answer(problem: ArcoError | IcebergError) -> Answer:
-    """The answer of a refusal that is stored and replayed."""
-    result = problem if isinstance(problem, IcebergError) else to_iceberg_error(problem)
-    body = json.encode(_Refusal(type=result.kind, message=result.message))
-    # Outcomes are never 403, which is about the caller (P12). This one depends on the chain alone.
-    status = 409 if result.kind == FENCED else result.status
-    return Answer(status=status, body=msgspec.Raw(body))
+def error_answer(problem: ArcoError) -> Answer:
+    """The answer of a refusal that is stored and replayed; an error of another kind is raised."""
+    stored = next((each for each in STORED_REFUSALS if isinstance(problem, each.error)), None)
+    if stored is None:
+        raise problem
+    body = json.encode(_Refusal(type=stored.type, message=str(problem)))
+    return Answer(status=stored.status, body=msgspec.Raw(body))
+
+
+def read_refusal(answer: Answer) -> ArcoError:
+    """The error in an answer that is not a success."""
+    refusal = json.decode(bytes(answer.body), _Refusal)
+    by_type = (each.error for each in STORED_REFUSALS if each.type == refusal.type)
+    error = next(by_type, None) or _NEAREST.get(answer.status, Invalid)
+    problem = error(refusal.message)
+    problem.has_public_message = True
+    return problem
 
 
 def read_result(answer: Answer) -> OperationResult:
     """The result in an answer; a refusal is raised."""
-    if answer.succeeded:
-        return json.decode(bytes(answer.body), OperationResult)
-    refusal = json.decode(bytes(answer.body), _Refusal)
-    if refusal.type == FENCED:
-        raise attempt_fenced(refusal.message)
-    raise IcebergError(answer.status, refusal.type, refusal.message)
+    if not answer.succeeded:
+        raise read_refusal(answer)
+    return json.decode(bytes(answer.body), OperationResult)
 
 
 def _fingerprint(operation: str, request: object) -> str:

@@ -17,9 +17,13 @@ from arco.core.errors import (
     ArcoError,
     Conflict,
     Invalid,
+    LocationTaken,
+    NoSuchSchema,
+    NoSuchTable,
     TakenOver,
     Unavailable,
     Unknown,
+    UnreservedPath,
 )
 from arco.core.ids import new_object_id, new_ulid
 from arco.iceberg.catalog_change import CatalogRefusal, change_catalog, manifest_number
@@ -37,7 +41,7 @@ from arco.iceberg.create import (
 )
 from arco.iceberg.drop import is_unresolved
 from arco.iceberg.engine.requirement import is_create, was_applied
-from arco.iceberg.errors import IcebergError, UnreadableMetadata
+from arco.iceberg.errors import UNREADABLE
 from arco.iceberg.idempotency import OperationResult, error_answer, run_once, success_answer
 from arco.iceberg.loaded_metadata import LoadedMetadata
 from arco.iceberg.name_resolution import FullName, find_object, find_occupant, not_found_error
@@ -167,15 +171,15 @@ class MultiTableCommitWork:
             await self._begin(transaction, claim, tables, hold)
             entries = await self._append_pointers(tables)
             entries += await self._create_tables(creations, claim, hold, transaction)
+        except (TakenOver, LocationTaken, UnreservedPath, *UNREADABLE):
+            await self._abort(transaction)
+            raise
         except Conflict:
             await self._abort(transaction)
             return None
         except CatalogRefusal as verdict:
             await self._abort(transaction)
             return await self._name_error(verdict.problem, number)
-        except (TakenOver, IcebergError):
-            await self._abort(transaction)
-            raise
         except ArcoError as problem:
             await self._abort(transaction)
             raise Unavailable("the transaction could not be stored; retry") from problem
@@ -194,9 +198,7 @@ class MultiTableCommitWork:
         try:
             tables = await self._prepare_tables(ids, claim, transaction)
             return tables, [await self._check_creation(each) for each in self._creations]
-        except UnreadableMetadata:
-            raise  # a problem of the store, not of the request
-        except (IcebergError, Invalid, Conflict) as verdict:
+        except (NoSuchTable, NoSuchSchema, AlreadyExists, Invalid, Conflict) as verdict:
             if await self._is_repeated(ids):
                 return success_answer(OperationResult(), has_landed=False)
             return error_answer(verdict)

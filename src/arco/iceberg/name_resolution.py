@@ -17,9 +17,17 @@ from arco.catalog.ddl import ReleaseTable, SchemaName, TableName
 from arco.catalog.model import ObjectKind, TableFormat, TableRow
 from arco.catalog.name import check_name
 from arco.catalog.snapshot import Snapshot
-from arco.core.errors import ArcoError, Conflict, Corrupt, Invalid, Unavailable
+from arco.core.errors import (
+    ArcoError,
+    Conflict,
+    Corrupt,
+    Invalid,
+    NoSuchTable,
+    NoSuchView,
+    Unavailable,
+)
 from arco.iceberg.context import IcebergContext
-from arco.iceberg.errors import IcebergError, no_such_namespace, no_such_table, no_such_view
+from arco.iceberg.errors import no_such_namespace, no_such_table, no_such_view
 from arco.iceberg.pointer_head import PointerHead
 from arco.storage.entry import Entry
 
@@ -71,7 +79,7 @@ def check_namespace(namespace: Sequence[str]) -> tuple[str, ...]:
     return levels
 
 
-def not_found_error(kind: ObjectKind, name: FullName) -> IcebergError:
+def not_found_error(kind: ObjectKind, name: FullName) -> NoSuchTable | NoSuchView:
     """The table or view does not exist."""
     missing = no_such_view if kind is ObjectKind.VIEW else no_such_table
     return missing(name.namespace, name.name)
@@ -80,7 +88,7 @@ def not_found_error(kind: ObjectKind, name: FullName) -> IcebergError:
 async def resolve_name(
     context: IcebergContext, name: FullName, kind: ObjectKind, *, ahead: bool = False
 ) -> ResolvedObject:
-    """The table or view of this name, or an Iceberg error."""
+    """The table or view of this name; `NoSuchTable` or `NoSuchView` if there is none."""
     resolved = await find_object(context, name, kind, ahead=ahead)
     if resolved is None:
         raise not_found_error(kind, name)

@@ -16,7 +16,15 @@ from arco.catalog.name import MOST_LEVELS, RESERVED, check_name
 from arco.catalog.snapshot import Snapshot
 from arco.catalog.table_format import Caller
 from arco.core import json
-from arco.core.errors import AlreadyExists, ArcoError, Invalid, NotEmpty, NotFound
+from arco.core.errors import (
+    AlreadyExists,
+    ArcoError,
+    ContradictoryUpdate,
+    Invalid,
+    NoSuchSchema,
+    NotEmpty,
+    NotFound,
+)
 from arco.core.ids import new_object_id
 from arco.iceberg.catalog_change import (
     CatalogRefusal,
@@ -26,11 +34,9 @@ from arco.iceberg.catalog_change import (
 )
 from arco.iceberg.context import IcebergContext
 from arco.iceberg.errors import (
-    IcebergError,
     already_exists,
     dotted,
     no_such_namespace,
-    to_iceberg_error,
 )
 from arco.iceberg.idempotency import (
     FixedIdsWork,
@@ -129,10 +135,8 @@ class Namespaces:
         levels = check_namespace(namespace)
         both = set(request.removals) & set(request.updates)
         if both:
-            raise IcebergError(
-                422,
-                "UnprocessableEntityException",
-                f"Invalid namespace update, cannot also set and remove properties: {sorted(both)}",
+            raise ContradictoryUpdate(
+                f"Invalid namespace update, cannot also set and remove properties: {sorted(both)}"
             )
         check_reserved([*request.updates, *request.removals])
         ddl = _amendment(SchemaName(catalog, levels), request)
@@ -145,7 +149,7 @@ class Namespaces:
         for depth in range(1, len(levels)):
             try:
                 await _schema(snapshot, catalog, levels[:depth])
-            except IcebergError:
+            except NoSuchSchema:
                 ddl = CreateSchema(
                     catalog=catalog, parent=levels[: depth - 1], name=levels[depth - 1]
                 )
@@ -206,7 +210,7 @@ class _SchemaWork(FixedIdsWork):
         try:
             await self._change(claim, hold)
         except CatalogRefusal as verdict:
-            return error_answer(_words(self._levels, verdict.problem))
+            return error_answer(_refusal(self._levels, verdict.problem))
         return success_answer(self.result(claim))
 
     def result(self, claim: Claim) -> OperationResult:
@@ -286,13 +290,12 @@ async def _schema(snapshot: Snapshot, catalog: str, levels: tuple[str, ...]) -> 
         raise no_such_namespace(levels) from missing
 
 
-def _words(levels: tuple[str, ...], problem: ArcoError) -> IcebergError:
+def _refusal(levels: tuple[str, ...], problem: ArcoError) -> ArcoError:
+    """Why the namespace could not be changed, with the message for Iceberg's clients."""
     if isinstance(problem, AlreadyExists):
         return already_exists(f"Namespace already exists: {dotted(levels)}")
     if isinstance(problem, NotFound):
         return no_such_namespace(levels)
     if isinstance(problem, NotEmpty):
-        return IcebergError(
-            409, "NamespaceNotEmptyException", f"Namespace {dotted(levels)} is not empty."
-        )
-    return to_iceberg_error(problem)
+        return NotEmpty(f"Namespace {dotted(levels)} is not empty.")
+    return problem

@@ -22,7 +22,6 @@ from arco.core.json import Json
 from arco.events.partition_key import format_partition_key
 from arco.iceberg.context import IcebergContext
 from arco.iceberg.engine.metadata import Metadata, current_schema, current_snapshot_id, objects_of
-from arco.iceberg.errors import UnreadableMetadata, unreadable_to_core_error
 from arco.iceberg.publication import attempt_snapshots
 
 ValueFormat = Callable[[object], str]
@@ -169,10 +168,7 @@ class IcebergVersions:
         table_head = await self._context.heads.of(table_id)
         if table_head.location is None:
             raise NotFound(f"there is no table {table_id}")
-        try:
-            return table_head.location, (await self._context.load(table_head.location)).metadata
-        except UnreadableMetadata as problem:
-            raise unreadable_to_core_error(problem) from problem
+        return table_head.location, (await self._context.load(table_head.location)).metadata
 
     async def _partitions(self, metadata: Metadata, snapshot_id: int) -> dict[str, str]:
         """A digest for each partition; empty if partitions are not values of columns."""

@@ -23,7 +23,6 @@ from arco.core.ids import new_ulid
 from arco.core.json import Json
 from arco.iceberg.context import IcebergContext
 from arco.iceberg.engine.metadata import Metadata, current_snapshot_id, objects_of
-from arco.iceberg.errors import UnreadableMetadata, unreadable_to_core_error
 from arco.iceberg.pointer import FENCE, Pointer
 from arco.iceberg.pointer_head import PointerHead
 from arco.iceberg.prepared_commit import pointer_facts
@@ -185,10 +184,7 @@ class IcebergFences:
         head_pointer = table_head.pointer
         # They differ if the head belongs to an aborted transaction.
         if head_pointer is None or head_pointer.metadata_location != location:
-            try:
-                loaded = await self._context.load(location)
-            except UnreadableMetadata as problem:
-                raise unreadable_to_core_error(problem) from problem
+            loaded = await self._context.load(location)
             return msgspec.structs.replace(fence, **pointer_facts(loaded.metadata))
         return msgspec.structs.replace(
             fence,

@@ -18,7 +18,6 @@ from arco.iceberg.catalog_change import find_catalog_change
 from arco.iceberg.context import IcebergContext
 from arco.iceberg.engine.columns import columns_of
 from arco.iceberg.engine.metadata import current_schema
-from arco.iceberg.errors import IcebergError
 from arco.iceberg.idempotency import PROTOCOL, OperationResult, success_answer, table_answer
 from arco.iceberg.multi_table_commit import was_committed
 from arco.iceberg.name_resolution import release_name
@@ -98,7 +97,7 @@ class Reconciler:
         except Exception as problem:  # the store may be available again by the next round
             if observer is not None:
                 observer.round_failed(problem, full=is_full)
-            elif not isinstance(problem, (ArcoError, IcebergError)):
+            elif not isinstance(problem, ArcoError):
                 raise
             return
         if is_full:
@@ -159,7 +158,7 @@ class Reconciler:
             table_head = await self._context.heads.of(table_id)
             await self._report(table_id, table_head, done)
             await self._project(table_id, table_head, done)
-        except (ArcoError, IcebergError) as problem:
+        except ArcoError as problem:
             self._count(done, table_id, problem)
             self._context.after_commit.unfinished[table_id] = None
 

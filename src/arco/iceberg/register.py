@@ -10,7 +10,7 @@ from arco.catalog.table_format import Caller
 from arco.core.errors import Invalid
 from arco.core.ids import new_object_id
 from arco.iceberg.commit import TABLE_ENGINE, CommitWork, find_landed_commit
-from arco.iceberg.context import IcebergContext, missing_file
+from arco.iceberg.context import IcebergContext
 from arco.iceberg.create import (
     CreateWork,
     Creation,
@@ -19,7 +19,7 @@ from arco.iceberg.create import (
     creation_terms,
     find_created,
 )
-from arco.iceberg.errors import already_exists
+from arco.iceberg.errors import already_exists, missing_file
 from arco.iceberg.idempotency import FixedIdsWork, error_answer
 from arco.iceberg.loaded_metadata import LoadedMetadata
 from arco.iceberg.name_resolution import FullName, find_object

@@ -41,6 +41,8 @@ from arco.core.errors import (
     ArcoError,
     Corrupt,
     Invalid,
+    MissingMetadata,
+    NoSuchView,
     NotFound,
     PreconditionFailed,
     Unavailable,
@@ -51,13 +53,7 @@ from arco.iceberg.context import IcebergContext
 from arco.iceberg.create import CreateWork
 from arco.iceberg.drop import DropWork, UndropWork
 from arco.iceberg.engine.metadata import Metadata
-from arco.iceberg.errors import (
-    IcebergError,
-    UnreadableMetadata,
-    to_core_error,
-    unreadable_to_core_error,
-)
-from arco.iceberg.idempotency import OperationResult, error_answer, read_result
+from arco.iceberg.idempotency import OperationResult, error_answer, read_refusal, read_result
 from arco.iceberg.name_resolution import FullName, find_occupant, release_name, resolve_name
 from arco.iceberg.namespaces import Namespaces
 from arco.iceberg.native_commit import (
@@ -124,12 +120,9 @@ class IcebergTableFormat:
     async def describe(self, view: TableName) -> ViewDefinition:
         try:
             resolved = await resolve_name(self._context, _name(view), ObjectKind.VIEW)
-        except IcebergError as missing:
+        except NoSuchView as missing:
             raise NotFound(f"there is no view {view.table!r} in this schema") from missing
-        try:
-            return view_definition((await self._context.load(resolved.location)).metadata)
-        except UnreadableMetadata as problem:
-            raise unreadable_to_core_error(problem) from problem
+        return view_definition((await self._context.load(resolved.location)).metadata)
 
     async def is_dead(self, table_id: str) -> bool:
         context = self._context
@@ -160,7 +153,7 @@ class IcebergTableFormat:
     async def release_dead_names(self, schema: SchemaName) -> None:
         try:
             await Namespaces(self._context).release_dead(schema.catalog, schema.path)
-        except (IcebergError, NotFound):
+        except NotFound:
             return  # the schema does not exist: the catalog answers that
 
     def _operation(
@@ -265,18 +258,14 @@ class _IcebergOperation:
     finish_step: FinishStep
 
     def refusal(self, answer: Answer) -> ArcoError:
-        try:
-            read_result(answer)
-        except IcebergError as refusal:
-            return to_core_error(refusal)
-        raise Corrupt("a refusal was stored as a success")
+        return read_refusal(answer)
 
     async def finish(self, answer: Answer) -> ChangeResult:
         try:
             return await self.finish_step(read_result(answer))
-        except (Unknown, Corrupt):
-            raise
-        except (ArcoError, IcebergError) as problem:
+        except ArcoError as problem:
+            if isinstance(problem, Unknown | Corrupt) and not isinstance(problem, MissingMetadata):
+                raise
             raise Unknown(
                 "the request has taken effect, but its last step failed; read the table, then retry"
             ) from problem
@@ -299,10 +288,7 @@ class _IfMatchWork:
         self._expected = expected
 
     async def terms(self) -> ClaimTerms:
-        try:
-            terms = await self._work.terms()
-        except IcebergError as problem:
-            raise to_core_error(problem) from problem
+        terms = await self._work.terms()
         stale = await self._stale(terms.ids.get("table", ""))
         return terms if stale is None else ClaimTerms({**terms.ids, _STALE: stale}, terms.base)
 
@@ -314,13 +300,8 @@ class _IfMatchWork:
 
     async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
         if _STALE in claim.ids:
-            return error_answer(IcebergError(412, "PreconditionFailedException", claim.ids[_STALE]))
-        try:
-            return await self._work.perform(claim, hold)
-        except UnreadableMetadata as problem:
-            raise unreadable_to_core_error(problem) from problem
-        except IcebergError as problem:
-            raise to_core_error(problem) from problem
+            return error_answer(PreconditionFailed(claim.ids[_STALE]))
+        return await self._work.perform(claim, hold)
 
     async def _stale(self, table_id: str) -> str | None:
         if self._expected is None or not table_id:

@@ -13,11 +13,10 @@ from arco.catalog.change import change
 from arco.catalog.ddl import ReservePlace
 from arco.catalog.location import managed_by, place_name
 from arco.catalog.snapshot import Snapshot
-from arco.core.errors import Conflict, Invalid, NotFound
+from arco.core.errors import Conflict, Invalid, LocationTaken, NotFound, UnreservedPath
 from arco.core.json import Json
 from arco.iceberg.context import IcebergContext
 from arco.iceberg.engine.metadata import Metadata, objects_of
-from arco.iceberg.errors import IcebergError, commit_failed
 from arco.iceberg.location import PATHS, Locations
 
 _MOST = 1_000  # paths of one table
@@ -123,14 +122,14 @@ async def reserve_paths(
         snapshot = await context.reader.head()
     for path in changes.strays:
         if path in missing and not await _is_reserved(snapshot, path, table_id):
-            raise IcebergError(400, "BadRequestException", _stray(path))
+            raise UnreservedPath(_stray(path))
     for path in changes.added:
         if not await _is_reserved(snapshot, path, table_id):
             await reserve_place(context, table_id, path, actor)
     for path in changes.kept:
         if path not in missing or await is_place_taken(context, path, [table_id]):
             continue
-        with suppress(IcebergError):  # two tables have shared it since before reservations existed
+        with suppress(LocationTaken):  # two tables have shared it since before reservations existed
             await reserve_place(context, table_id, path, actor)
 
 
@@ -139,7 +138,7 @@ async def reserve_place(context: IcebergContext, table_id: str, location: str, a
     try:
         await change(context.committer, ReservePlace(table_id=table_id, location=location), actor)
     except (Conflict, NotFound) as taken:
-        raise commit_failed(str(taken)) from taken
+        raise LocationTaken(str(taken)) from taken
 
 
 async def _is_reserved(snapshot: Snapshot, path: str, table_id: str) -> bool:

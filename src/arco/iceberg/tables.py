@@ -15,7 +15,7 @@ from arco.core.ids import new_object_id
 from arco.core.json import Json
 from arco.iceberg.catalog_change import RenameWork
 from arco.iceberg.commit import TABLE_ENGINE, CommitWork
-from arco.iceberg.context import IcebergContext, missing_file
+from arco.iceberg.context import IcebergContext
 from arco.iceberg.create import (
     CreateWork,
     Creation,
@@ -32,7 +32,7 @@ from arco.iceberg.engine.new_table import new_table
 from arco.iceberg.engine.requirement import is_create
 from arco.iceberg.engine.table import NEW_TABLE
 from arco.iceberg.engine.update import apply_updates
-from arco.iceberg.errors import IcebergError, no_such_namespace
+from arco.iceberg.errors import UNREADABLE, missing_file, no_such_namespace
 from arco.iceberg.idempotency import OperationResult, run_once
 from arco.iceberg.loaded_metadata import LoadedMetadata
 from arco.iceberg.name_resolution import (
@@ -258,7 +258,7 @@ async def load_result(context: IcebergContext, result: OperationResult) -> Loade
     if result.metadata_location is not None:
         try:
             return await context.load(result.metadata_location)
-        except IcebergError:
+        except UNREADABLE:
             pass  # a later commit made this file obsolete
     table_head = await context.heads.of(result.table_id or "")
     if table_head.location is None:

@@ -3,7 +3,7 @@
 from arco.catalog.model import ObjectKind
 from arco.catalog.name import check_name
 from arco.catalog.table_format import Caller
-from arco.core.errors import Invalid
+from arco.core.errors import Invalid, InvalidView
 from arco.core.ids import new_object_id
 from arco.iceberg.commit import VIEW_ENGINE, CommitWork
 from arco.iceberg.context import IcebergContext
@@ -16,7 +16,6 @@ from arco.iceberg.create import (
 )
 from arco.iceberg.drop import DropWork
 from arco.iceberg.engine.view_metadata import new_view
-from arco.iceberg.errors import IcebergError
 from arco.iceberg.idempotency import run_once
 from arco.iceberg.loaded_metadata import LoadedMetadata
 from arco.iceberg.name_resolution import FullName, check_namespace, resolve_name
@@ -56,8 +55,8 @@ class Views:
             now_ms = context.runtime.clock.now_ms()
             try:
                 metadata = new_view(request, view_uuid=view_id, location=location, now_ms=now_ms)
-            except Invalid as problem:  # clients recognise an invalid view by this type
-                raise IcebergError(400, "IllegalArgumentException", str(problem)) from problem
+            except Invalid as problem:  # clients recognise an invalid view by its type
+                raise InvalidView(str(problem)) from problem
             check_new_metadata(context, metadata, view_id)
             return InitialMetadata(metadata)
 

@@ -18,12 +18,20 @@ from arco.core.errors import (
     ArcoError,
     AttemptFenced,
     Conflict,
+    ContradictoryUpdate,
     Denied,
+    DeniedMetadata,
     Fenced,
     InProgress,
     Invalid,
+    InvalidView,
     KeyExpired,
     KeyReused,
+    MissingMetadata,
+    NoSuchCatalog,
+    NoSuchSchema,
+    NoSuchTable,
+    NoSuchView,
     NotEmpty,
     NotFound,
     StoreFull,
@@ -32,7 +40,6 @@ from arco.core.errors import (
     Unavailable,
     Unknown,
 )
-from arco.iceberg.errors import FENCED, IcebergError
 
 # Operations whose outcome is unknown to a client that gets no answer.
 COMMITS = frozenset(
@@ -43,9 +50,16 @@ COMMITS = frozenset(
     }
 )
 UNKNOWN = "CommitStateUnknownException"
+FENCED = "AttemptFencedException"  # not a type of the specification: clients do not retry a 403
 INTERNAL = "InternalServerError"
 
 _LONGEST_WAIT_S = 2  # clients block for the whole Retry-After
+
+
+class NoSuchFunction(NotFound):
+    """A request names a function; Arco has none."""
+
+    has_public_message = True
 
 
 @dataclass(frozen=True)
@@ -61,9 +75,16 @@ class IcebergErrorType:
 ERROR_TYPES = (
     IcebergErrorType(KeyReused, 422, "UnprocessableEntityException"),
     IcebergErrorType(KeyExpired, 422, "UnprocessableEntityException"),
+    IcebergErrorType(ContradictoryUpdate, 422, "UnprocessableEntityException"),
+    IcebergErrorType(InvalidView, 400, "IllegalArgumentException"),
     IcebergErrorType(Invalid, 400, "BadRequestException"),
     IcebergErrorType(Unauthenticated, 401, "NotAuthorizedException"),
     IcebergErrorType(Denied, 403, "ForbiddenException", "this identity may not do that"),
+    IcebergErrorType(NoSuchCatalog, 404, "NoSuchWarehouseException"),
+    IcebergErrorType(NoSuchSchema, 404, "NoSuchNamespaceException"),
+    IcebergErrorType(NoSuchTable, 404, "NoSuchTableException"),
+    IcebergErrorType(NoSuchView, 404, "NoSuchViewException"),
+    IcebergErrorType(NoSuchFunction, 404, "NoSuchFunctionException"),
     IcebergErrorType(NotFound, 404, "NotFoundException"),
     IcebergErrorType(AlreadyExists, 409, "AlreadyExistsException"),
     IcebergErrorType(NotEmpty, 409, "NamespaceNotEmptyException"),
@@ -91,6 +112,7 @@ ERROR_TYPES = (
         "InsufficientStorageException",
         "no space is left where the store lies; nothing was changed",
     ),
+    IcebergErrorType(DeniedMetadata, 403, "ForbiddenException"),
     IcebergErrorType(
         Unavailable,
         503,
@@ -98,6 +120,7 @@ ERROR_TYPES = (
         "something that this request needs does not answer; nothing was changed, retry",
     ),
     IcebergErrorType(Unknown, 500, UNKNOWN, "the request may or may not have taken effect"),
+    IcebergErrorType(MissingMetadata, 404, "NotFoundException"),
 )
 
 # Types for refusals of the plumbing; clients know few of these types, and go by the status.
@@ -130,16 +153,19 @@ class ErrorResponse(msgspec.Struct, frozen=True):
 
 def error_of(error: BaseException, operation: str) -> ErrorModel:
     """The error that is sent for `error`, which has ended `operation`."""
-    if isinstance(error, IcebergError):
-        return ErrorModel(error.message, error.kind, error.status)
     if isinstance(error, HttpError):
         return ErrorModel(error.detail, _HTTP_ERROR_TYPES.get(error.status, INTERNAL), error.status)
     error_type = next((each for each in ERROR_TYPES if isinstance(error, each.error)), None)
     if error_type is None:
         name = UNKNOWN if operation in COMMITS else INTERNAL
         return ErrorModel("an unexpected error; the server's log has the place", name, 500)
-    message = error_type.message or presentable(error) or "the request was refused"
+    message = error_type.message or _message(error) or "the request was refused"
     return ErrorModel(message, error_type.type, error_type.status)
+
+
+def _message(error: BaseException) -> str:
+    is_public = isinstance(error, ArcoError) and error.has_public_message
+    return str(error) if is_public else presentable(error)
 
 
 class IcebergErrorFormat:
@@ -148,12 +174,12 @@ class IcebergErrorFormat:
     def format(self, error: BaseException, operation: str) -> FormattedError:
         model = error_of(error, operation)
         reply = Reply(model.code, json.encode(ErrorResponse(model)), headers=_headers(error, model))
-        return FormattedError(
-            reply, model.type, expected=isinstance(error, ArcoError | HttpError | IcebergError)
-        )
+        return FormattedError(reply, model.type, expected=isinstance(error, ArcoError | HttpError))
 
 
 def _headers(error: BaseException, model: ErrorModel) -> dict[str, str]:
+    if isinstance(error, DeniedMetadata):
+        return {}  # an operator has to grant access first
     headers = dict(headers_of(error))
     if model.code == 503:
         # Without Retry-After a client does not retry a commit, and treats its outcome as unknown.

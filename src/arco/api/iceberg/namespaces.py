@@ -16,7 +16,7 @@ from arco.api.iceberg.context import (
     namespace_of,
 )
 from arco.api.iceberg.queries import NamespacesQuery, read_page
-from arco.iceberg.errors import IcebergError
+from arco.core.errors import NoSuchSchema
 from arco.iceberg.wire import CreateNamespaceRequest, UpdatePropertiesRequest
 
 
@@ -59,9 +59,9 @@ class NamespaceHandlers:
         parent = call.query.parent
         try:
             return await self._children(catalog, parent, call.query)
-        except IcebergError as refused:
+        except NoSuchSchema:
             unescaped = unquote(parent)
-            if refused.status != 404 or unescaped == parent:
+            if unescaped == parent:
                 raise
         # Some clients escape the parent twice.
         return await self._children(catalog, unescaped, call.query)

@@ -11,8 +11,9 @@ from arco.api.iceberg.context import (
     identifiers_reply,
     namespace_of,
 )
+from arco.api.iceberg.errors import NoSuchFunction
 from arco.api.iceberg.queries import IcebergPageQuery, decode_token, read_page
-from arco.iceberg.errors import IcebergError, dotted
+from arco.iceberg.errors import dotted
 from arco.iceberg.wire import (
     CommitViewRequest,
     CreateViewRequest,
@@ -91,7 +92,7 @@ class FunctionHandlers:
     async def load(self, call: Call[LenientQuery, None]) -> Reply:
         """A function."""
         name = dotted(await self._namespace(call), call.path_params["function"])
-        raise IcebergError(404, "NoSuchFunctionException", f"Function does not exist: {name}")
+        raise NoSuchFunction(f"Function does not exist: {name}")
 
     async def _namespace(
         self, call: Call[IcebergPageQuery, None] | Call[LenientQuery, None]
