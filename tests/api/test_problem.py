@@ -34,7 +34,9 @@ STATUSES = {
 ALL = [
     kind
     for kind in vars(errors).values()
-    if isinstance(kind, type) and issubclass(kind, ArcoError) and kind is not ArcoError
+    # A class without a code of its own is sent as its parent is.
+    if isinstance(kind, type) and issubclass(kind, ArcoError) and "code" in vars(kind)
+    if kind is not ArcoError
 ]
 
 
@@ -52,6 +54,13 @@ def test_a_new_subclass_is_sent_like_its_parent(kind: type[ArcoError]) -> None:
     newer = type("Newer", (kind,), {"code": "newer"})
     problem = problem_of(newer("a reason"))
     assert (problem.status, problem.code) == (STATUSES[kind.__name__], "newer")
+
+
+@pytest.mark.parametrize("kind", ArcoError.__subclasses__())
+def test_a_subclass_without_a_code_has_the_problem_of_its_parent(kind: type[ArcoError]) -> None:
+    for child in kind.__subclasses__():
+        if child.__module__ == errors.__name__ and "code" not in vars(child):
+            assert problem_of(child("a reason")) == problem_of(kind("a reason"))
 
 
 def test_a_subclass_stands_above_its_parent_in_the_table() -> None:

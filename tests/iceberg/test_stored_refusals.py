@@ -138,6 +138,5 @@ def test_what_is_no_outcome_of_the_request_is_raised_and_not_stored(problem: Arc
     assert raised.value is problem
 
 
-def test_a_success_has_no_refusal() -> None:
-    assert read_refusal(table_answer("t")) is None
+def test_a_success_is_read_as_its_result() -> None:
     assert read_result(success_answer(read_result(table_answer("t")))).table_id == "t"
