@@ -78,10 +78,10 @@ def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'arco' has no attribute {name!r}")
     if name in _OF_PARTITIONS:
-        found = import_module("arco.flow.partition")
+        module = import_module("arco.flow.partition")
     else:
-        found = import_module("arco.flow.define")
-    globals()[name] = value = getattr(found, name)
+        module = import_module("arco.flow.define")
+    globals()[name] = value = getattr(module, name)
     return value
 
 

@@ -21,8 +21,10 @@ from arco.core.errors import Unavailable
 
 def make_app(services: Services) -> ASGIApp:
     """The application of an API process."""
-    doubts = None if services.iceberg is None else services.iceberg.context.unresolved_names
-    reads = SnapshotReads(services.reader, services.runtime.tasks, doubts)
+    unresolved_names = (
+        None if services.iceberg is None else services.iceberg.context.unresolved_names
+    )
+    reads = SnapshotReads(services.reader, services.runtime.tasks, unresolved_names)
     context = DispatcherContext(
         runtime=services.runtime,
         scope=services.scope,

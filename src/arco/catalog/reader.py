@@ -164,8 +164,8 @@ async def search_commit(chain: Chain, commit_ulid: Ulid) -> Entry:
     low, high = middle, middle - 1
     while (low > floor or high < head) and high - low < _LONGEST_SEARCH:
         below = range(max(floor, low - _ENTRIES_PER_READ), low)
-        above = range(high + 1, min(head, high + _ENTRIES_PER_READ) + 1)
-        for numbers in (above, below):
+        higher = range(high + 1, min(head, high + _ENTRIES_PER_READ) + 1)
+        for numbers in (higher, below):
             if not numbers:
                 continue
             for entry in await chain.history(numbers[0], numbers[-1]):

@@ -155,7 +155,7 @@ def _compact(
         raise Invalid("--no-spark leaves nothing to do: leave it out, or serve without --once")
     require_spark()
     spark.check()
-    address.check_there()
+    address.check_exists()
     runtime, settings = system_runtime(), CompactionSettings(spark, rows)
     with _status_line() as show:
         if once:

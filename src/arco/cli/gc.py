@@ -60,7 +60,7 @@ def gc(
     retention.span()  # refused before anything is opened
     runs = runs or RunRetention()
     runs.ms()
-    place.check_there()
+    place.check_exists()
     locations = locations or AllowedLocations()
     locations.urls()
     work = _collect(place, retention, runs, locations, compactor, dry_run=dry_run, quiet=json)
@@ -70,10 +70,10 @@ def gc(
         collected = {"domains": domains, "tables": asdict(tables), "parquet": asdict(parquet)}
         print_document({"dry_run": dry_run, **collected, "runs": asdict(ran)})
     else:
-        _tell(collections)
-        _tell_of_tables(tables)
-        _tell_of_parquet(parquet)
-        _tell_of_runs(ran)
+        _print_totals(collections)
+        _print_iceberg_report(tables)
+        _print_parquet_report(parquet)
+        _print_run_report(ran)
 
 
 async def _collect(
@@ -146,16 +146,16 @@ async def _own_compactor(
     return CatalogCompactor(store, retention=retention.span())
 
 
-def _tell_of_tables(tables: "TableGcReport") -> None:
+def _print_iceberg_report(tables: "TableGcReport") -> None:
     verb = "Would delete" if tables.dry_run else "Deleted"
     print(
         f"Iceberg tables: {verb.lower()} {tables.metadata} spent metadata files, {tables.purged} files of "
         f"purged tables, {tables.receipts} receipts, {tables.numbers} old pointers."
     )
-    _tell_of_failed(tables.failed)
+    _print_failed_tables(tables.failed)
 
 
-def _tell_of_parquet(parquet: "ParquetGcReport") -> None:
+def _print_parquet_report(parquet: "ParquetGcReport") -> None:
     if parquet.total() == 0 and not parquet.failed:
         return
     verb = "would delete" if parquet.dry_run else "deleted"
@@ -163,10 +163,10 @@ def _tell_of_parquet(parquet: "ParquetGcReport") -> None:
         f"Parquet tables: {verb} {parquet.files} files of {parquet.bytes:,} bytes that no version names, "
         f"{parquet.numbers} old versions."
     )
-    _tell_of_failed(parquet.failed)
+    _print_failed_tables(parquet.failed)
 
 
-def _tell_of_runs(runs: "RunGcReport") -> None:
+def _print_run_report(runs: "RunGcReport") -> None:
     if runs.problem is not None:
         print(f"Runs: it could not be told which are over, so theirs stays: {runs.problem}")
     if runs.total() == 0:
@@ -178,17 +178,17 @@ def _tell_of_runs(runs: "RunGcReport") -> None:
     )
 
 
-def _tell_of_failed(failed: list[str]) -> None:
+def _print_failed_tables(failed: list[str]) -> None:
     if failed:
         print(f"{len(failed)} tables could not be looked at: {', '.join(failed[:5])}")
 
 
-def _tell(collections: "list[GcReport]") -> None:
+def _print_totals(collections: "list[GcReport]") -> None:
     from arco.compactor.collecting_store import add_object_counts
 
-    whole = add_object_counts(each.total() for each in collections)
+    total = add_object_counts(each.total() for each in collections)
     verb = "Would delete" if collections[0].dry_run else "Deleted"
-    print(f"{verb} {whole.objects} objects, {whole.bytes:,} bytes.")
+    print(f"{verb} {total.objects} objects, {total.bytes:,} bytes.")
     for collection in collections:
         for kind in _KINDS:
             pile = getattr(collection, kind)

@@ -134,7 +134,7 @@ def _query(place: WorkspaceAddress, query: str) -> "pa.Table":
     from arco.cli.sql import query_store
     from arco.core.tasks import run
 
-    place.check_there()
+    place.check_exists()
     return run(query_store(place, query, None, fresh=False))
 
 

@@ -228,11 +228,11 @@ def encode_ranks(columns: Sequence[pa.Array], *, nulls_last: bool = False) -> pa
 def _rank(column: pa.Array, *, nulls_last: bool) -> tuple[pa.Array, int]:
     """The rank of each value among the distinct ones, and a number above all ranks."""
     encoded = column.dictionary_encode()
-    above = len(encoded.dictionary) + 1
+    highest = len(encoded.dictionary) + 1
     ranks = pc.rank(encoded.dictionary).take(encoded.indices)
     if ranks.null_count:
-        ranks = ranks.fill_null(pa.scalar(above if nulls_last else 0, pa.uint64()))
-    return ranks, above + 1
+        ranks = ranks.fill_null(pa.scalar(highest if nulls_last else 0, pa.uint64()))
+    return ranks, highest + 1
 
 
 def _is_small(rows: pa.Table) -> bool:

@@ -83,8 +83,8 @@ class SegmentFollower:
         if everything or self._is_due(_SLOTS):
             await self._probe_slots()
         streams = [each for each in self._watermark.open if everything or self._is_due(each)]
-        found = await self._store.runtime.tasks.gather(*(self._read_on(each) for each in streams))
-        segments = self._bounded(dict(zip(streams, found, strict=True)))
+        places = await self._store.runtime.tasks.gather(*(self._read_on(each) for each in streams))
+        segments = self._bounded(dict(zip(streams, places, strict=True)))
         for last in {segment.stream: segment for segment in segments}.values():
             self._watermark = self._watermark.folded(last.stream, last.seq, seal=last.seal)
             if last.seal:
@@ -108,11 +108,11 @@ class SegmentFollower:
             for seq in range(first, last + 1)
         ]
 
-    def _bounded(self, found: Mapping[str, list[SegmentLocation]]) -> list[SegmentLocation]:
+    def _bounded(self, available: Mapping[str, list[SegmentLocation]]) -> list[SegmentLocation]:
         """At most `most` segments: short streams in full, the others share the rest and are due at once."""
-        space, waiting = self.most, sum(1 for several in found.values() if several)
+        space, waiting = self.most, sum(1 for several in available.values() if several)
         kept: dict[str, list[SegmentLocation]] = {}
-        for stream, several in sorted(found.items(), key=lambda each: len(each[1])):
+        for stream, several in sorted(available.items(), key=lambda each: len(each[1])):
             if not several:
                 continue
             kept[stream] = several[: max(1, space // waiting)]
@@ -120,7 +120,7 @@ class SegmentFollower:
             waiting -= 1
             if len(kept[stream]) < len(several):
                 self.notify([stream])
-        return [place for stream in found for place in kept.get(stream, ())]
+        return [place for stream in available for place in kept.get(stream, ())]
 
     async def _probe_slots(self) -> None:
         news = False

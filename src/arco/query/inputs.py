@@ -191,7 +191,7 @@ class InputLoader:
         retained = {} if manifest is None else manifest.retained_from
         return StateInputs(
             files=tuple(files),
-            whole=pruned.is_whole,
+            whole=pruned.is_unpruned,
             segments=() if ledger_tail is None else ledger_tail.segment_keys(state.table.name),
             retained_from=retained.get(state.table.name),
         )

@@ -113,7 +113,7 @@ class PrunedFiles:
     by_range: int = 0
 
     @property
-    def is_whole(self) -> bool:
+    def is_unpruned(self) -> bool:
         return not self.by_bucket and not self.by_range
 
 

@@ -114,12 +114,12 @@ def kind_from_mount(table: str, path: str) -> str:
 def _longest(mounts: list[tuple[str, str]], path: str) -> str:
     """Of the mounts above `path`, the deepest; of two at one place, the later hides the earlier."""
     best, kind = "", _UNKNOWN
-    for place, found in mounts:
+    for place, mount_kind in mounts:
         inside = path == place or path.startswith(place.rstrip("/") + "/")
         if inside and len(place) >= len(best):
-            best, kind = place, found
+            best, kind = place, mount_kind
     return kind
 
 
 def _unescape(text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)

@@ -131,13 +131,15 @@ class SnapshotReads:
     """Snapshots for requests, and which tables in them have unresolved names."""
 
     def __init__(
-        self, reader: SnapshotReader, tasks: Tasks, doubts: UnresolvedNames | None = None
+        self, reader: SnapshotReader, tasks: Tasks, unresolved_names: UnresolvedNames | None = None
     ) -> None:
         self._reader = reader
         self._tasks = tasks
         # Late bound: tests replace `reader.head`.
         self._heads = SharedRead(lambda: reader.head(), tasks)  # noqa: PLW0108
-        self._unresolved = None if doubts is None else SharedRead(doubts.look, tasks)
+        self._unresolved = (
+            None if unresolved_names is None else SharedRead(unresolved_names.look, tasks)
+        )
 
     async def head(self) -> Snapshot:
         """The newest snapshot, by a read that begins after this call."""

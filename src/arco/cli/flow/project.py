@@ -53,12 +53,12 @@ def find_folder(given: str | None) -> Path:
         if not folder.is_dir():
             raise _advised(f"there is no folder {given}", "Check --project.")
         return folder
-    here = Path.cwd()
-    for folder in (here, *here.parents):
+    current = Path.cwd()
+    for folder in (current, *current.parents):
         if (folder / SETTINGS).is_file() or (folder / PACKAGE).is_dir():
             return folder
     raise _advised(
-        f"there is no project here: neither {SETTINGS} nor {PACKAGE}/ in {here} or above it",
+        f"there is no project here: neither {SETTINGS} nor {PACKAGE}/ in {current} or above it",
         "Make one with `arco init`, or name one with --project.",
     )
 

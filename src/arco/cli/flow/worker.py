@@ -80,9 +80,9 @@ def worker(
     spark.check()
 
     def load_checked() -> "LoadedProject":
-        found = load(project, format_)
-        _check_pools(found.project, pool)
-        return found
+        loaded = load(project, format_)
+        _check_pools(loaded.project, pool)
+        return loaded
 
     files = load_files(find_folder(project).resolve(), load_checked)
     reach = ArcoTarget(server, WorkspaceAddress())
@@ -103,11 +103,11 @@ def worker(
 
 def _check_pools(project: "Project", pools: tuple[str, ...]) -> None:
     """A name that no task has would wait for ever."""
-    known = sorted({each.pool for each in project.makers()})
+    pool_names = sorted({each.pool for each in project.makers()})
     for each in pools:
-        if each not in known:
+        if each not in pool_names:
             raise Invalid(
-                f"--pool: no task is of the pool {each[:80]!r}; there are {', '.join(known)}"
+                f"--pool: no task is of the pool {each[:80]!r}; there are {', '.join(pool_names)}"
             )
 
 
@@ -155,8 +155,8 @@ class _Working:
         async with connect_arco(self._reach, runtime) as arco:
             files = self._files
             crew = make_executor(files.loaded, files.modules, arco, self._spark, runtime)
-            code = ReloadingProject(files, self._load, crew, self._say)
-            executor = CountingExecutor(crew, self._say)
+            code = ReloadingProject(files, self._load, crew, self._print_line)
+            executor = CountingExecutor(crew, self._print_line)
             await runtime.tasks.in_thread(crew.warm_up)
             made = Worker(
                 arco.coordinator,
@@ -166,10 +166,10 @@ class _Working:
                 slots=self._slots,
                 code=code,
                 pools=self._pools,
-                on_unavailable=lambda problem: self._say(f"waiting for Arco: {problem}"),
+                on_unavailable=lambda problem: self._print_line(f"waiting for Arco: {problem}"),
                 on_abandoned=executor.on_abandoned,
             )
-            self._say(f"Worker {name} takes tasks of {code.project} from {arco.url}.")
+            self._print_line(f"Worker {name} takes tasks of {code.project} from {arco.url}.")
             over = runtime.tasks.event()
             with catch_signals() as bell:
                 ringing = runtime.tasks.spawn(bell.wait(runtime, over))
@@ -178,10 +178,10 @@ class _Working:
                 finally:
                     ringing.cancel()
                     await runtime.tasks.in_thread(executor.close)
-        self._tell_end(name, executor.counts)
+        self._print_end(name, executor.counts)
         return 1 if self._once and executor.left else 0
 
-    def _say(self, line: str) -> None:
+    def _print_line(self, line: str) -> None:
         """A line for people, from any thread."""
         from arco.cli.rendering import one_line
         from arco.flow.worker.stdout import process_stdout
@@ -189,12 +189,12 @@ class _Working:
         if not self._as_json:
             print(one_line(line), file=process_stdout(), flush=True)
 
-    def _tell_end(self, name: str, counts: "dict[str, int]") -> None:
+    def _print_end(self, name: str, counts: "dict[str, int]") -> None:
         from arco.cli.output import print_document
 
         if self._as_json:
             print_document({"worker": name, "tasks": counts})
             return
         ends = ((end.lower().replace("_", " "), count) for end, count in counts.items())
-        told = ", ".join(f"{count:,} {end}" for end, count in ends)
-        print(f"Worker {name} ended: {told or 'no tasks'}.")
+        summary = ", ".join(f"{count:,} {end}" for end, count in ends)
+        print(f"Worker {name} ended: {summary or 'no tasks'}.")

@@ -61,12 +61,12 @@ def find_append_block(
         return None
     if maker.mode.on_change == "replace":
         return _block_by_files(tables, key, staleness)
-    again = "pass --append-again to add them a second time"
+    append_again = "pass --append-again to add them a second time"
     if maker.partitions:
-        fix = f'To replace its rows, declare on_change="replace" on the asset; or {again}'
+        fix = f'To replace its rows, declare on_change="replace" on the asset; or {append_again}'
     else:
         name = short_name(maker.name)
-        fix = f"To start over, drop the table (`arco table drop {name}`); or {again}"
+        fix = f"To start over, drop the table (`arco table drop {name}`); or {append_again}"
     return Block(
         BlockReason.APPENDED,
         f"it was appended before, and making it again would add its rows a second time "
@@ -133,11 +133,11 @@ def find_table_block(
         return None
     tables = [table for table in context.outputs(maker) if table.state.table_id is not None]
     for table in tables:
-        found = _other_format(maker, table) or _other_partitioning(maker, table)
-        if found is None and not is_forced:
-            found = _other_columns(context, maker, table, planned_tables)
-        if found is not None:
-            return found
+        block = _other_format(maker, table) or _other_partitioning(maker, table)
+        if block is None and not is_forced:
+            block = _other_columns(context, maker, table, planned_tables)
+        if block is not None:
+            return block
     return None
 
 

@@ -36,13 +36,13 @@ def newer_rows_lost(
     if time is None or time.name.lower() in columns:
         return
     shared = [each.name for each in maker.partitions if each.name.lower() in columns]
-    standing = [
+    kept_keys = [
         key
         for key, material in context.tables.table(maker.name).by_key.items()
         if material is not None and key not in keys and key in maker.partitions
     ]
     newest: dict[tuple[str, ...], int] = {}
-    for key in standing:
+    for key in kept_keys:
         rows, at = _placed(key, time, shared)
         newest[rows] = max(at, newest.get(rows, at))
     placed = [(key, *_placed(key, time, shared)) for key in keys]

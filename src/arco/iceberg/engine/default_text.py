@@ -24,7 +24,7 @@ _KEYWORDS = {
     **dict.fromkeys(("timestamptz", "timestamptz_ns"), ("TIMESTAMP", "TIMESTAMP_LTZ")),
     **dict.fromkeys(("binary", "fixed"), ("X",)),
 }
-_WHOLE = re.compile(r"[+-]?\d{1,19}")
+_INTEGER = re.compile(r"[+-]?\d{1,19}")
 _NUMBER = re.compile(r"[+-]?(?:\d{1,400}(?:\.\d{0,400})?|\.\d{1,400})(?:[eE][+-]?\d{1,3})?")
 _TIME = re.compile(r"(\d\d:\d\d(?::\d\d)?)(?:\.(\d{1,9}))?")
 _MOMENT = re.compile(
@@ -88,8 +88,8 @@ def _boolean(_: str, text: str) -> Json:
     return text.lower() == "true"
 
 
-def _whole(_: str, text: str) -> Json:
-    return int(text) if _WHOLE.fullmatch(text) else _none(_, text)
+def _integer(_: str, text: str) -> Json:
+    return int(text) if _INTEGER.fullmatch(text) else _none(_, text)
 
 
 def _float(_: str, text: str) -> Json:
@@ -110,12 +110,12 @@ def _decimal(kind: str, text: str) -> Json:
 
 def _quoted(kind: str, text: str) -> str:
     """The quoted text of a literal, with or without its keyword."""
-    found = tokens(text)
-    if found[0].keyword.upper() in _KEYWORDS.get(type_name(kind), ()):
-        found = found[1:]
-    if len(found) != 2 or found[0].kind != "string":
+    parsed_tokens = tokens(text)
+    if parsed_tokens[0].keyword.upper() in _KEYWORDS.get(type_name(kind), ()):
+        parsed_tokens = parsed_tokens[1:]
+    if len(parsed_tokens) != 2 or parsed_tokens[0].kind != "string":
         raise ValueError(text)
-    return read_string(found[0])
+    return read_string(parsed_tokens[0])
 
 
 def _date(kind: str, text: str) -> Json:
@@ -167,8 +167,8 @@ def _bytes(kind: str, text: str) -> Json:
 
 _READERS: dict[str, Callable[[str, str], Json]] = {
     "boolean": _boolean,
-    "int": _whole,
-    "long": _whole,
+    "int": _integer,
+    "long": _integer,
     "float": _float,
     "double": _float,
     "decimal": _decimal,

@@ -49,7 +49,7 @@ def _boolean(_: str, value: Json) -> Json:
     return value
 
 
-def _whole(kind: str, value: Json) -> Json:
+def _integer(kind: str, value: Json) -> Json:
     return shape.as_int(value, kind) if kind == "int" else shape.as_long(value, kind)
 
 
@@ -121,8 +121,8 @@ def _binary(kind: str, value: Json) -> Json:
 
 _READERS: dict[str, Callable[[str, Json], Json]] = {
     "boolean": _boolean,
-    "int": _whole,
-    "long": _whole,
+    "int": _integer,
+    "long": _integer,
     "float": _float,
     "double": _float,
     "decimal": _decimal,

@@ -196,7 +196,7 @@ class ViewDraft:
         others = sorted({version_id(each) for each in self._versions} - {current}, reverse=True)
         kept = {current, *others[: keep - 1]}
         self._versions = [each for each in self._versions if version_id(each) in kept]
-        self._log = _known_history(self._log, kept)
+        self._log = _unbroken_history(self._log, kept)
 
 
 def view_properties(view: Metadata) -> dict[str, str]:
@@ -206,15 +206,15 @@ def view_properties(view: Metadata) -> dict[str, str]:
     return shape.texts(view, "properties", "the view")
 
 
-def _known_history(log: list[Object], kept: set[int]) -> list[Object]:
+def _unbroken_history(log: list[Object], kept: set[int]) -> list[Object]:
     """The entries after the last one whose version was removed: a log has no gaps."""
-    known: list[Object] = []
+    entries: list[Object] = []
     for entry in log:
         if version_id(entry) in kept:
-            known.append(entry)
+            entries.append(entry)
         else:
-            known.clear()
-    return known
+            entries.clear()
+    return entries
 
 
 def _history_entries(properties: Mapping[str, str]) -> int:
@@ -308,8 +308,8 @@ def _set_properties(draft: ViewDraft, update: Object) -> None:
 
 def _remove_properties(draft: ViewDraft, update: Object) -> None:
     key = "removals" if "removals" in update or "removed" not in update else "removed"
-    found = shape.array(update, key, "remove-properties")
-    draft.remove_properties([shape.as_text(each, f"each of {key}") for each in found])
+    keys = shape.array(update, key, "remove-properties")
+    draft.remove_properties([shape.as_text(each, f"each of {key}") for each in keys])
 
 
 def _add_view_version(draft: ViewDraft, update: Object) -> None:

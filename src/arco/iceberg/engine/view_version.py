@@ -31,16 +31,16 @@ def read_version(value: Json, what: str = "the view version") -> Object:
     return version
 
 
-def _check_representation(found: Object) -> None:
+def _check_representation(representation: Object) -> None:
     """Check the type, and for SQL the text and dialect; unknown types are kept."""
-    if _is_sql(found):
-        shape.text(found, "sql", "a representation")
-        if not shape.text(found, "dialect", "a representation"):
+    if _is_sql(representation):
+        shape.text(representation, "sql", "a representation")
+        if not shape.text(representation, "dialect", "a representation"):
             raise Invalid("Invalid dialect: (empty string)")
 
 
-def _is_sql(found: Object) -> bool:
-    return shape.text(found, "type", "a representation").lower() == _SQL
+def _is_sql(representation: Object) -> bool:
+    return shape.text(representation, "type", "a representation").lower() == _SQL
 
 
 def version_id(version: Object) -> int:
@@ -118,8 +118,8 @@ def same_view_schema(one: Object, other: Object) -> bool:
 def _identifiers(schema: Object) -> set[int]:
     if schema.get("identifier-field-ids") is None:
         return set()
-    found = shape.array(schema, "identifier-field-ids", "the schema")
-    return {shape.as_int(each, "each of identifier-field-ids") for each in found}
+    field_ids = shape.array(schema, "identifier-field-ids", "the schema")
+    return {shape.as_int(each, "each of identifier-field-ids") for each in field_ids}
 
 
 def _rest(schema: Object) -> Object:

@@ -102,8 +102,8 @@ def _is_like(target: PolicyTarget, pattern: str) -> str:
         return starts
     match pattern.removesuffix("/*").split("*"):
         case [_, end] if is_open(pattern):
-            whole, part = _extract(f"{head}{{part}}{end}/"), _extract(f"{head}{{part}}/")
-            return f'({starts} && {whole} != "" && {whole} == {part})'
+            full, part = _extract(f"{head}{{part}}{end}/"), _extract(f"{head}{{part}}/")
+            return f'({starts} && {full} != "" && {full} == {part})'
         case [_, end] if end:
             part = _extract(f"{head}{{part}}/")
             return f'({starts} && resource.name == "{head}" + {part} + "{end}")'
