@@ -1,4 +1,4 @@
-"""`arco api`: the API alone, with an identity of its own; a compactor publishes for it."""
+"""`arco api`: the API alone, with its own identity; a compactor publishes for it."""
 
 from typing import Annotated
 
@@ -33,7 +33,7 @@ def api(
     retention
         How long the past is kept.
     locations
-        Where tables may lie outside the store.
+        Where tables may be stored outside the store.
     compactor
         The compactor of this workspace; ARCO_COMPACTOR_URL works too.
     no_runs

@@ -1,4 +1,4 @@
-"""`arco compactor`: the sole writer of published state, as a service of its own for one workspace."""
+"""`arco compactor`: the only writer of published state, as a service for one workspace."""
 
 import os
 import sys
@@ -54,7 +54,7 @@ def compactor(
     """Run the compactor of one workspace. The service token comes from ARCO_SERVICE_TOKEN.
 
     It publishes changes of the catalog as the API asks for them, and folds events on Spark as they come,
-    in a process of its own that is started again whenever it ends.
+    in a separate process that is started again whenever it ends.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def compactor(
     runs
         How long what runs leave behind is kept, for collecting it here.
     locations
-        Where tables may lie outside the store, for collecting what they leave behind.
+        Places outside the store that hold tables, for collecting their garbage.
     spark
         Where events are compacted.
     rows

@@ -45,7 +45,7 @@ app = App(
 
 @app.command
 def send(file: FileName, /, *, server: Server = _SERVER) -> None:
-    """Send the events of a file, and say what became of them."""
+    """Send the events of a file, and report how many were stored, and which were refused."""
     from arco.core.errors import Unavailable
 
     total: SentLines | None = None

@@ -33,7 +33,7 @@ def gc(
     compactor: Annotated[str | None, Parameter(metavar="URL", env_var="ARCO_COMPACTOR_URL")] = None,
     json: Flag = False,
 ) -> None:
-    """Delete what is older than the retention and what nobody names any more.
+    """Delete what is older than the retention, and files that no manifest names.
 
     Parameters
     ----------
@@ -44,9 +44,9 @@ def gc(
     runs
         How long what runs leave behind is kept.
     locations
-        Where tables lie outside the store; of those in other places nothing is deleted.
+        Places outside the store that hold tables; nothing is deleted in other places.
     dry_run
-        Delete nothing, and say what would go.
+        Delete nothing, and report what would be deleted.
     compactor
         The compactor that publishes the mark below which unnamed files go. Without one it is published
         here, where this identity may; where it may not, those files stay.
@@ -168,7 +168,9 @@ def _print_parquet_report(parquet: "ParquetGcReport") -> None:
 
 def _print_run_report(runs: "RunGcReport") -> None:
     if runs.problem is not None:
-        print(f"Runs: it could not be told which are over, so theirs stays: {runs.problem}")
+        print(
+            f"Runs: nothing was deleted, because it is not clear which runs are over: {runs.problem}"
+        )
     if runs.total() == 0:
         return
     verb = "would delete" if runs.dry_run else "deleted"
@@ -198,6 +200,6 @@ def _print_totals(collections: "list[GcReport]") -> None:
     left = sum(each.left.objects for each in collections)
     if left:
         print(
-            f"{left} files that nobody names stay: give --compactor URL, so that their mark can be "
-            "published."
+            f"{left} files that no manifest names were kept: pass --compactor URL, so that the "
+            "compactor can mark them."
         )

@@ -66,7 +66,7 @@ Examples, compaction of events:
   arco compactor --master spark://host:7077    on a cluster with Arco on it
   arco compactor --remote sc://host:15002      by Spark Connect
   arco compactor --once                        all there is, then end: for cron
-  arco compactor --rebuild --domain lineage    the same rows, made anew
+  arco compactor --rebuild --domain lineage    the same rows, rebuilt
   arco compactor --no-spark                    the catalog alone"""
 
 _VERIFY_EXAMPLES = """\
@@ -74,7 +74,7 @@ Examples:
   arco verify                                  the newest version, and the whole chain
   arco verify --all --store s3://bucket/prefix every file of every version that is kept
   arco verify --expect 12:9f86d081884c...      and that version 12 is still the one it was
-  arco verify --domain executions              what was told of executions alone
+  arco verify --domain executions              the events of executions alone
 
 It exits with 0 if all is well, 1 if something is wrong or nothing was
 published, 2 if it was misused."""
@@ -128,7 +128,7 @@ app.command(
 app.command(
     "arco.cli.gc:gc",
     name="gc",
-    help="Delete what is too old and what nobody names.",
+    help="Delete what is older than the retention, and unreferenced files.",
     help_epilogue=_GC_EXAMPLES,
 )
 app.command("arco.cli.objects:catalog", name="catalog", help="Catalogs of a running Arco.")
@@ -161,13 +161,13 @@ app.command("arco.cli.flow.init:app", name="init", help="Make a small project th
 app.command(
     "arco.cli.flow.validate:app",
     name=("validate", "check"),
-    help="Load a project and say all that is wrong with it.",
+    help="Load a project and report all its problems.",
 )
-app.command("arco.cli.flow.plan:app", name="plan", help="Say what would be made, and why.")
+app.command("arco.cli.flow.plan:app", name="plan", help="Show what would be made, and why.")
 app.command(
     "arco.cli.flow.explain:app",
     name="explain",
-    help="Say why a partition is up to date, stale or missing.",
+    help="Explain why a partition is up to date, stale or missing.",
 )
 app.command("arco.cli.flow.run:app", name="run", help="Plan, and carry the plan out on Spark.")
 app.command("arco.cli.flow.runs:app", name="runs", help="List runs, or show one of them.")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 Examples:
-  arco quarantine list                         what is there, and was not sent anew
+  arco quarantine list                         the lines that were not replayed yet
   arco quarantine list --all --json            with what was, for a program
   arco quarantine show executions/01M7FVEX5ZQ4SN3QGY2E97DMKR/3/17
   arco quarantine replay executions/01M7FVEX5ZQ4SN3QGY2E97DMKR/3/17
@@ -94,7 +94,7 @@ def replay(
     all: _Flag = False,  # noqa: A002
     server: Server = _SERVER,
 ) -> None:
-    """Send the events of lines anew.
+    """Send the events of quarantined lines again.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def _replay(arco: "Arco", lines: "list[QuarantineLine] | None") -> None:
             stay += 1
             print(f"{line} stays: {problem}")
         else:
-            print(f"{line}: {replayed.event_type} was sent anew")
+            print(f"{line}: {replayed.event_type} was sent again")
     if stay:
         left = Unavailable(f"{stay} of the lines stay in quarantine")
         left.add_note(

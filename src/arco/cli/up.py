@@ -34,7 +34,7 @@ def up(
 ) -> None:
     """Run everything on this machine: the API, the compactor and garbage collection.
 
-    Events are compacted on Spark, in a process of its own that is started with the first of them.
+    Events are compacted on Spark, in a separate process that is started with the first of them.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def up(
     runs
         How long what runs leave behind is kept.
     locations
-        Where tables may lie outside the store.
+        Where tables may be stored outside the store.
     spark
         Where events are compacted.
     spark_idle

@@ -31,7 +31,7 @@ def verify(
     ] = (),
     json: Flag = False,
 ) -> int:
-    """Check manifests, commits and files against their hashes, and name the first thing that is wrong.
+    """Check manifests, commits and files against their hashes, and report the first problem.
 
     Then resolve the pointer of every Iceberg table, and name each that leads nowhere.
 
@@ -40,7 +40,7 @@ def verify(
     place
         Where the metadata are.
     locations
-        Places outside the store that tables lie in, as for the server.
+        Places outside the store that hold tables, as for the server.
     domain
         Check this domain alone: catalog, executions, lineage or search. Iceberg tables are part of
         catalog.

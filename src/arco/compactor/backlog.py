@@ -87,7 +87,7 @@ class NewSegments:
         self._follower.notify(streams)
 
     def due_in_ms(self) -> float:
-        """The time until the store must be polled, unless `ring` reports new segments."""
+        """The time until the store must be polled, unless `notify` reports new segments."""
         due = self._follower.due_in_ms()
         return due if self.watermark == self.since else max(1, min(due, self._wait_ms()))
 

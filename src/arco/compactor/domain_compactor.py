@@ -130,7 +130,7 @@ class DomainCompactor:
             self._new_segments.notify(streams)
 
     def due_in_ms(self) -> float:
-        """The time until the store must be polled, unless `ring` reports new segments."""
+        """The time until the store must be polled, unless `notify` reports new segments."""
         return 1 if self._new_segments is None else self._new_segments.due_in_ms()
 
     async def cycle(self, *, everything: bool = False) -> CycleReport | None:

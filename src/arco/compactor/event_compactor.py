@@ -67,7 +67,7 @@ class DomainState:
         return self.compactor.is_behind
 
     def due_in_ms(self) -> float:
-        """The time until the domain must be polled, unless `ring` reports new segments."""
+        """The time until the domain must be polled, unless `notify` reports new segments."""
         return max(self.compactor.due_in_ms(), self.cycles.rest_ms())
 
 
@@ -215,7 +215,7 @@ class EventCompactor:
                 await self._tasks.deadline(pause_ms, self._closing.wait())
 
     async def _wait(self, domain: DomainState) -> None:
-        """Wait until a domain is due or `ring` is called."""
+        """Wait until a domain is due or `notify` is called."""
         with suppress(TimeoutError):
             await self._tasks.deadline(domain.due_in_ms(), domain.rung.wait())
 

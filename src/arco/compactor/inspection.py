@@ -35,7 +35,7 @@ from arco.storage.store import Store, store_now_ms
 
 
 class InspectionProblemKind(StrEnum):
-    """What kind of thing is wrong."""
+    """The kinds of problems."""
 
     CHAIN = "chain"  # a number of manifests, slots or floors
     SEGMENT = "segment"  # lost

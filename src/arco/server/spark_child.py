@@ -114,7 +114,7 @@ class ChildProcess:
         environment: Mapping[str, str] | None = None,
         loud: bool = False,
     ) -> None:
-        # In a session of its own: an interrupt at the terminal reaches this process alone, and the child
+        # In a separate session: an interrupt at the terminal reaches this process alone, and the child
         # can be ended with all processes below it.
         self._child = subprocess.Popen(  # noqa: S603 - our own command
             command,

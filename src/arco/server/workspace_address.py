@@ -199,8 +199,8 @@ def address_of(root: str | None, store: str | None) -> "Address":
         raise Invalid("--root takes a directory; a URL goes with --store")
     if store is not None and "/" not in store:
         raise Invalid(
-            f"--store takes a URL or a path: for a bucket, say its kind, such as s3://{store}; for a "
-            f"directory, say --root {store}"
+            f"--store takes a URL or a path: for a bucket, name its kind, such as s3://{store}; for a "
+            f"directory, pass --root {store}"
         )
     return parse_address(_expand_home(store or root or DEFAULT_ROOT))
 

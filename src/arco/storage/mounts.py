@@ -86,7 +86,7 @@ def filesystem_of(path: str) -> str:
         table = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
     except OSError as problem:
         raise Unsupported(
-            "cannot tell what file system the directory is on: local stores need Linux or macOS"
+            "cannot determine the file system of the directory: local stores need Linux or macOS"
         ) from problem
     return kind_from_mountinfo(table, path)
 

@@ -29,13 +29,13 @@ class FlowStateRequest(FlowRequest, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class CancelRunRequest(FlowRequest, frozen=True, kw_only=True):
-    """Nothing needs to be said; `by` tells others who it was."""
+    """Cancels a run; `by` records who asked for it, if given."""
 
     by: Name | None = None
 
 
 class RetryRunRequest(FlowRequest, frozen=True, kw_only=True):
-    """Who alone works on the new run; nobody named: any worker.
+    """Runs again what a run has not made; `worker` restricts the new run to one worker.
 
     `plan` is a new plan of what the run has not made, or of some of it, with the present code. Without one
     the plan of the run is carried out again, by workers that have the code that it was made with.

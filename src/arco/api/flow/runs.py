@@ -104,7 +104,7 @@ class RunHandlers:
         return Reply(200, json.encode(document))
 
     async def get(self, call: Call[RunQueryParams, None]) -> Reply:
-        """How a run stands, waiting for a change of it if asked to."""
+        """The status of a run; waits for a change of it if the query asks for that."""
         run_id, query = call.path_params["run_id"], call.query
 
         async def ask(wait_ms: int) -> RunView:
@@ -176,7 +176,7 @@ class RunHandlers:
     async def _stored(self, run_id: str) -> StoredRun:
         run = await self._context.runs.run(run_id)
         if run is None:
-            raise run_not_found(f"no run {run_id[:80]!r} was told of")
+            raise run_not_found(f"there is no run {run_id[:80]!r}")
         return run
 
 
@@ -255,7 +255,7 @@ class WorkerHandlers:
         return Reply(200, json.encode(pulse))
 
     async def complete(self, call: Call[QueryParams, AttemptReport]) -> Reply:
-        """Tell how an attempt ended; answered once that is durable."""
+        """Report how an attempt ended; answered once the report is durable."""
         _check_attempt(call, call.body.attempt_id)
         try:
             await self._coordinator.complete(call.body)

@@ -35,7 +35,7 @@ class ValuesChange(FlowRequest, frozen=True, kw_only=True):
 
 
 class ValuesChanged(ResponseModel, frozen=True, kw_only=True):
-    """What was told; it is durable."""
+    """The values that were added or removed; the change is durable."""
 
     dimension: str
     values: tuple[str, ...]

@@ -79,5 +79,5 @@ def logs(
 
     if call_arco(target, show):
         flags = f" {target.flags()}" if target.flags() else ""
-        status = f"`arco runs {run}{flags}` tells how it stands"
+        status = f"`arco runs {run}{flags}` shows its status"
         print(f"The task has logged nothing: {status}.", file=sys.stderr)

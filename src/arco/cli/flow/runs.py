@@ -217,7 +217,7 @@ def print_run(view: "RunView", flags: str) -> None:
     bad = next((each.key for each in view.changed if each.status in ("FAILED", "BLOCKED")), None)
     if bad is not None:
         logs = f"arco logs {view.run_id} {quote(bad)}{f' {flags}' if flags else ''}"
-        print(f"\n`{one_line(logs)}` tells more.")
+        print(f"\n`{one_line(logs)}` shows more.")
 
 
 def code_lines(view: "RunView") -> "Iterator[str]":
@@ -284,11 +284,11 @@ def _warned(views: "Iterable[TaskView]") -> "Iterator[str]":
     for text, keys in warnings[:_MOST_WARNINGS]:
         yield f"warning  {list_some(keys, 2)}: {text}"
     if len(warnings) > _MOST_WARNINGS:
-        yield f"and {count_of(len(warnings) - _MOST_WARNINGS, 'warning')} more, which --json tells"
+        yield f"and {count_of(len(warnings) - _MOST_WARNINGS, 'warning')} more, which --json lists"
 
 
 def _warnings(view: "TaskView") -> list[str]:
-    """What a task was warned of, by the words of the worker, who knows of more than checks."""
+    """The warnings of a task: those that its worker reported, or else those of its checks."""
     from arco.cli.flow.run_progress import check_line, failed_checks
 
     failed = (each for each in failed_checks(view) if each.severity != "error")

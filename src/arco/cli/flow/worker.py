@@ -27,8 +27,8 @@ Examples:
 It carries out only tasks that were planned with the code it has loaded, and
 loads a project that has changed again once it runs no task.
 
-SIGTERM or Ctrl-C ends it: what it has begun is given back, and others go on
-with it."""
+SIGTERM or Ctrl-C ends it: unfinished tasks are given back, and other workers
+continue with them."""
 
 _SERVER, _SPARK = Server(), SparkFlags()
 
@@ -55,7 +55,7 @@ def worker(
     slots
         How many tasks to carry out at once.
     name
-        What it is called in the book of runs; by default the machine, the process and a few letters.
+        The name of the worker in runs; by default the machine, the process and a few letters.
     pool
         Take tasks of this pool alone; may be repeated. By default those of all.
     once
@@ -154,10 +154,10 @@ class _Working:
         name = self._name or worker_name(runtime)
         async with connect_arco(self._reach, runtime) as arco:
             files = self._files
-            crew = make_executor(files.loaded, files.modules, arco, self._spark, runtime)
-            code = ReloadingProject(files, self._load, crew, self._print_line)
-            executor = CountingExecutor(crew, self._print_line)
-            await runtime.tasks.in_thread(crew.warm_up)
+            spark_executor = make_executor(files.loaded, files.modules, arco, self._spark, runtime)
+            code = ReloadingProject(files, self._load, spark_executor, self._print_line)
+            executor = CountingExecutor(spark_executor, self._print_line)
+            await runtime.tasks.in_thread(spark_executor.warm_up)
             made = Worker(
                 arco.coordinator,
                 executor,
@@ -171,12 +171,12 @@ class _Working:
             )
             self._print_line(f"Worker {name} takes tasks of {code.project} from {arco.url}.")
             over = runtime.tasks.event()
-            with catch_signals() as bell:
-                ringing = runtime.tasks.spawn(bell.wait(runtime, over))
+            with catch_signals() as signals:
+                waiting = runtime.tasks.spawn(signals.wait(runtime, over))
                 try:
                     await made.run(until=over, once=self._once)
                 finally:
-                    ringing.cancel()
+                    waiting.cancel()
                     await runtime.tasks.in_thread(executor.close)
         self._print_end(name, executor.counts)
         return 1 if self._once and executor.left else 0
