@@ -142,7 +142,7 @@ class PublicationLog:
     ) -> None:
         self._read = read
         self._retention_ms = retention_ms
-        self._known: OrderedDict[tuple[str, int], Publication | None] = OrderedDict()
+        self._publications: OrderedDict[tuple[str, int], Publication | None] = OrderedDict()
 
     async def own(
         self, chain: Chain, attempt: DispatchedAttempt, head: Head
@@ -172,7 +172,9 @@ class PublicationLog:
             self.learn(chain, head.entry)
         wanted = range(since + 1, head.number + 1)
         publications = {
-            n: self._known[chain.path, n] for n in wanted if (chain.path, n) in self._known
+            n: self._publications[chain.path, n]
+            for n in wanted
+            if (chain.path, n) in self._publications
         }
         missing = [number for number in wanted if number not in publications]
         if missing:
@@ -191,9 +193,9 @@ class PublicationLog:
 
     def learn(self, chain: Chain, entry: Entry) -> Publication | None:
         """Remember an entry that was read or written."""
-        publication = self._known[chain.path, entry.number] = self._read(entry)
-        while len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
+        publication = self._publications[chain.path, entry.number] = self._read(entry)
+        while len(self._publications) > _REMEMBERED:
+            self._publications.popitem(last=False)
         return publication
 
     def _refuse_old(self, attempt: DispatchedAttempt, now_ms: int) -> None:
