@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from arco.core.runtime import Runtime
-from arco.fold.fold import fold
-from arco.fold.order import encode_order_suffixes, encode_orders
+from arco.fold.fold import encode_order_suffixes, encode_orders, fold
 from arco.fold.table import ColumnType, StateTable
 from arco.fold.tier1 import TABLES
 from arco.fold.tier2 import EXECUTIONS, LINEAGE_EDGES, PARTITIONS, TASKS

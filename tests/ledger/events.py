@@ -9,8 +9,7 @@ from arco.core.errors import Conflict
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
 from arco.ledger.envelope import Envelope, EventType, EventTypes, RowVolume, Source
-from arco.ledger.follower import SegmentBatch, SegmentFollower
-from arco.ledger.notification import StreamNotifications
+from arco.ledger.follower import SegmentBatch, SegmentFollower, StreamNotifications
 from arco.ledger.segment import Segment, decode_event, find_segment
 from arco.ledger.stream import Watermark
 from arco.storage.store import Store

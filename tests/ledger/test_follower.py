@@ -6,8 +6,7 @@ import pytest
 
 from arco.core.errors import Conflict
 from arco.core.runtime import Runtime
-from arco.ledger.follower import SegmentBatch, SegmentFollower
-from arco.ledger.notification import SegmentCache, StreamNotifications
+from arco.ledger.follower import SegmentBatch, SegmentCache, SegmentFollower, StreamNotifications
 from arco.ledger.segment import Segment
 from arco.ledger.stream import Watermark, slot_chain
 from arco.ledger.writer import LedgerWriter

@@ -5,8 +5,7 @@ import pytest
 from arco.core.errors import Denied, Invalid, Unavailable, Unknown
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
-from arco.ledger.follower import SegmentFollower
-from arco.ledger.notification import StreamNotifications
+from arco.ledger.follower import SegmentFollower, StreamNotifications
 from arco.ledger.segment import (
     Segment,
     decode_event,

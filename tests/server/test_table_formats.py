@@ -7,7 +7,7 @@ from arco.catalog.model import TableFormat
 from arco.core.errors import Invalid, NotFound
 from arco.flow.coordinator.ports import TableHead
 from arco.flow.publish.tables import ParquetTables
-from arco.server.table_formats import NO_CHAIN, TableFences, TableVersions
+from arco.server.coordinator import NO_CHAIN, TableFences, TableVersions
 from arco.storage.roles import Role
 from tests.catalog.workshop import S, as_table, t
 from tests.iceberg.publishing import attempt_at

@@ -15,9 +15,8 @@ from arco.core.clock import utc
 from arco.core.errors import Conflict, NotFound, Unavailable, Unknown
 from arco.core.ids import new_ulid
 from arco.ledger.envelope import Envelope, Source
-from arco.ledger.follower import SegmentFollower
+from arco.ledger.follower import SegmentFollower, StreamNotifications
 from arco.ledger.gc import collect_segments, seal_expired_streams
-from arco.ledger.notification import StreamNotifications
 from arco.ledger.segment import Segment, decode_event
 from arco.ledger.stream import Watermark, slot_chain
 from arco.ledger.writer import AppendReceipt, LedgerWriter

@@ -1,4 +1,7 @@
-"""`arco compactor`: the only writer of published state, as a service for one workspace."""
+"""`arco compactor`: the only writer of published state, as a service for one workspace.
+
+The hidden command `arco tier2-worker` is its Spark child, which compacts events.
+"""
 
 import os
 import sys
@@ -112,7 +115,7 @@ def compactor(
 
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
-    from arco.server.compactor_process import serve_compactor
+    from arco.server.processes import serve_compactor
 
     scope, store = address.scope(), address.describe()
     run(
@@ -205,3 +208,36 @@ def _print_rebuilt(rebuilt: "RebuildReport") -> None:
         f"RebuildReport {rebuilt.domain} from {start} as manifest {rebuilt.manifest}: "
         f"{rebuilt.counts.events:,} events, {rebuilt.files} files, {rebuilt.size_bytes:,} bytes."
     )
+
+
+def worker(
+    *,
+    address: WorkspaceAddress | None = None,
+    spark: SparkSettings | None = None,
+    rows: RowRetention | None = None,
+    interval: CompactionInterval | None = None,
+    nice: Annotated[int, Parameter(metavar="N")] = 0,
+) -> None:
+    """Compact events for the process that has started this one.
+
+    Parameters
+    ----------
+    address
+        Where the metadata are.
+    spark
+        Where the work is done.
+    rows
+        How long rows are kept.
+    interval
+        How often few events are compacted.
+    nice
+        The niceness of this process.
+    """
+    os.nice(nice)  # before there are threads and child processes, which inherit it
+    require_spark()
+    from arco.server.spark_worker import run_worker
+
+    settings = CompactionSettings(
+        spark or SparkSettings(), rows or RowRetention(), interval or CompactionInterval()
+    )
+    run_worker(address or WorkspaceAddress(), settings)

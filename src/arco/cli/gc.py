@@ -94,8 +94,8 @@ async def _collect(
     from arco.core.errors import Unavailable
     from arco.core.runtime import system_runtime
     from arco.flow.coordinator.garbage_collection import RunGcReport
-    from arco.server.api_process import service_token
     from arco.server.garbage_collection import collect_runs, parquet_janitor, table_janitor
+    from arco.server.processes import service_token
     from arco.storage.open import open_store
     from arco.storage.roles import Role
 

@@ -106,19 +106,21 @@ app.command(
     "arco.cli.iam:app", name="iam", help="Policies for the identities that Arco runs under."
 )
 app.command(
-    "arco.cli.up:up",
+    "arco.cli.serve:up",
     name="up",
     help="Run everything on this machine: API, compactor and garbage collection.",
     help_epilogue=_UP_EXAMPLES,
 )
-app.command("arco.cli.api:api", name="api", help="Run the API alone.", help_epilogue=_API_EXAMPLES)
+app.command(
+    "arco.cli.serve:api", name="api", help="Run the API alone.", help_epilogue=_API_EXAMPLES
+)
 app.command(
     "arco.cli.compactor:compactor",
     name="compactor",
     help="Run the compactor of one workspace alone.",
     help_epilogue=_COMPACTOR_EXAMPLES,
 )
-app.command("arco.cli.spark_worker:worker", name="tier2-worker", show=False)
+app.command("arco.cli.compactor:worker", name="tier2-worker", show=False)
 app.command(
     "arco.cli.verify:verify",
     name="verify",
@@ -152,7 +154,7 @@ app.command(
 )
 app.command("arco.cli.events:app", name="events", help="Send events to a running Arco.")
 app.command(
-    "arco.cli.quarantine:app",
+    "arco.cli.events:quarantine_app",
     name="quarantine",
     help="Events that could not be folded: list, show, replay.",
 )
@@ -171,7 +173,7 @@ app.command(
 )
 app.command("arco.cli.flow.run:app", name="run", help="Plan, and carry the plan out on Spark.")
 app.command("arco.cli.flow.runs:app", name="runs", help="List runs, or show one of them.")
-app.command("arco.cli.flow.logs:app", name="logs", help="Print what a task has logged.")
+app.command("arco.cli.flow.runs:logs_app", name="logs", help="Print what a task has logged.")
 app.command("arco.cli.flow.runs:cancel_app", name="cancel", help="Stop a run for good.")
 app.command(
     "arco.cli.flow.run:retry_app", name="retry", help="Do once more what a run has not done."

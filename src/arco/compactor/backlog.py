@@ -13,8 +13,7 @@ from arco.compactor.engine import SegmentRef
 from arco.compactor.publisher import manifest_at
 from arco.compactor.retention import Retention
 from arco.fold.tier2 import TIER2
-from arco.ledger.follower import MAX_BATCH_SEGMENTS, SegmentFollower
-from arco.ledger.notification import SegmentCache
+from arco.ledger.follower import MAX_BATCH_SEGMENTS, SegmentCache, SegmentFollower
 from arco.ledger.segment import SegmentLocation
 from arco.ledger.stream import Watermark
 from arco.storage.store import Store

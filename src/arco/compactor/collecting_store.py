@@ -5,15 +5,40 @@ it would create are visible to it alone. So it cannot differ from the real run. 
 clock of the store is read is written in a dry run too.
 """
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 
 import msgspec
 
-from arco.compactor.progress import ProgressCounter
 from arco.core.errors import Conflict, NotFound
 from arco.core.lru_cache import LruCache
 from arco.storage.backend import Meta
 from arco.storage.store import Store
+
+Progress = Callable[[int, int], None]  # done, and the total so far
+
+
+class ProgressCounter:
+    """Counts steps, and reports each change."""
+
+    def __init__(self, report: Progress | None) -> None:
+        self._report = report
+        self._done = 0
+        self._total = 0
+
+    def expect(self, more: int) -> None:
+        """Add to the total."""
+        self._total += more
+        self._changed()
+
+    def step(self) -> None:
+        """One step is done."""
+        self._done += 1
+        self._changed()
+
+    def _changed(self) -> None:
+        if self._report is not None:
+            self._report(self._done, self._total)
+
 
 _REMEMBERED = 10_000
 

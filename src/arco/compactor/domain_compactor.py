@@ -41,8 +41,7 @@ from arco.core.clock import Clock
 from arco.core.errors import Conflict, Corrupt
 from arco.core.ids import new_ulid
 from arco.fold.tier2 import TIER2
-from arco.ledger.follower import MAX_BATCH_SEGMENTS
-from arco.ledger.notification import SegmentCache
+from arco.ledger.follower import MAX_BATCH_SEGMENTS, SegmentCache
 from arco.ledger.segment import Segment
 from arco.ledger.stream import Watermark
 from arco.storage.chain import FRESH_MS, Head

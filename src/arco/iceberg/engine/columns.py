@@ -17,7 +17,7 @@ from arco.catalog.name import check_column_name, check_comment
 from arco.core.errors import Invalid, NotFound
 from arco.core.json import Json
 from arco.iceberg.engine import shape
-from arco.iceberg.engine.default_text import print_default, read_default
+from arco.iceberg.engine.default_value import print_default, read_default
 from arco.iceberg.engine.shape import Object
 from arco.iceberg.engine.spark_types import (
     NextId,

@@ -35,10 +35,10 @@ from arco.fold.tier2 import (
     LINEAGE_EDGES,
     PARTITIONS,
 )
+from arco.query.inputs import SnapshotSelector
 from arco.query.ledger_tail import LedgerTail, LedgerTailReader
 from arco.query.limits import QueryLimits
 from arco.query.lineage.graph import EDGE_COLUMNS, Mask, between_tables, mask
-from arco.query.snapshots import SnapshotSelector
 from arco.query.state_files import FileRows, TableCache, decode, merge
 from arco.query.system_tables import DomainTable
 
