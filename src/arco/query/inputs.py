@@ -1,4 +1,4 @@
-"""The inputs of a query: the snapshots, state tables, files and chains that it reads, and how they are sent.
+"""The inputs of a query: the snapshots, state tables, files and chains that it reads, sent to a worker.
 
 `SnapshotSelector` finds the manifest of each domain that a query reads.
 """
