@@ -26,12 +26,12 @@ from arco.iceberg.context import Caller
 from arco.iceberg.format_routing import NativeRequest
 from arco.iceberg.native import plain_request
 from arco.ledger.claim import Answer, key_path
-from tests.catalog.workshop import ANN, SCOPE, S
-from tests.iceberg.workshop import (
+from tests.catalog.catalog_setup import ANN, SCOPE, S
+from tests.iceberg.iceberg_setup import (
     KEYS,
     POINTERS,
     Api,
-    Workshop,
+    IcebergSetup,
     dies,
     dies_at_the_compactor,
     with_table,
@@ -83,7 +83,7 @@ async def ask(api: Api, request: NativeRequest) -> Asked:
     return Asked(answer.status, json.decode(bytes(answer.body), Any))
 
 
-async def _shop() -> Workshop:
+async def _shop() -> IcebergSetup:
     shop, _ = await with_table("t")
     await shop.a.settle()
     return shop
@@ -132,7 +132,7 @@ async def test_an_answer_is_the_same_before_its_outcome_is_stored(name: str) -> 
     assert again == first
 
 
-async def _without_outcome(shop: Workshop, name: str) -> Asked:
+async def _without_outcome(shop: IcebergSetup, name: str) -> Asked:
     """The answer of a process that could not write down that it has answered."""
 
     async def cut() -> None:

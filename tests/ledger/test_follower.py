@@ -15,9 +15,9 @@ from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.ledger.events import follow, note, read_events
 from tests.ledger.simulated import Calm, simulate
+from tests.request_counter import Tally
 from tests.sim.world import HOUR_MS, MINUTE_MS, SECOND_MS
 from tests.stores import Bench, open_bench
-from tests.tally import Tally
 
 DOMAIN = "executions"
 

@@ -23,8 +23,8 @@ from tests.faults.operation import Verb
 from tests.faults.running import RunningServer
 from tests.faults.script import Fault, Rule
 from tests.ledger.events import all_events, note
+from tests.request_counter import Tally
 from tests.stores import HASTY, Bench, fault_url, open_bench
-from tests.tally import Tally
 
 DOMAIN = "executions"
 
