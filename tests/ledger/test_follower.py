@@ -6,14 +6,14 @@ import pytest
 
 from arco.core.errors import Conflict
 from arco.core.runtime import Runtime
-from arco.ledger.follower import SegmentBatch, SegmentCache, SegmentFollower, StreamNotifications
+from arco.ledger.follower import SegmentBatch, SegmentCache, SegmentFollower
 from arco.ledger.segment import Segment
 from arco.ledger.stream import Watermark, slot_chain
 from arco.ledger.writer import LedgerWriter
 from arco.storage.backend import ObservedBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
-from tests.ledger.events import follow, note, read_events
+from tests.ledger.events import StreamNotifications, follow, note, read_events
 from tests.ledger.simulated import Calm, simulate
 from tests.request_counter import Tally
 from tests.sim.world import HOUR_MS, MINUTE_MS, SECOND_MS
@@ -203,7 +203,7 @@ async def test_a_notification_of_an_unknown_stream_makes_the_slots_due(
 async def _drain(calm: Calm, found: list[str] | None = None) -> None:
     store = calm.store(Role.COMPACTOR)
     follower = SegmentFollower(store, DOMAIN, Watermark())
-    async for batch in follow(follower, StreamNotifications(calm.runtime.tasks)):
+    async for batch in follow(follower(calm.runtime.tasks)):
         if found is not None:
             found += await names(store, batch)
 

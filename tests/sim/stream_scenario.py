@@ -15,7 +15,7 @@ from arco.core.clock import utc
 from arco.core.errors import Conflict, NotFound, Unavailable, Unknown
 from arco.core.ids import new_ulid
 from arco.ledger.envelope import Envelope, Source
-from arco.ledger.follower import SegmentFollower, StreamNotifications
+from arco.ledger.follower import SegmentFollower
 from arco.ledger.gc import collect_segments, seal_expired_streams
 from arco.ledger.segment import Segment, decode_event
 from arco.ledger.stream import Watermark, slot_chain
@@ -138,7 +138,7 @@ class StreamScenario:
                 head = await chain.head()
                 mark = _watermark(head)
                 follower = SegmentFollower(store, DOMAIN, mark)
-                async for batch in follow(follower, StreamNotifications(life.runtime.tasks)):
+                async for batch in follow(follower(life.runtime.tasks)):
                     segments = await read_segments(store, DOMAIN, batch)
                     published = Published(batch.watermark, list(_lines(segments)))
                     head = await chain.append(head, published)

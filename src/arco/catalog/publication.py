@@ -86,11 +86,6 @@ class PublicationStatus:
     done: NumberedPublication | None = None
     lost_to: NumberedPublication | None = None
 
-    @property
-    def may_publish(self) -> bool:
-        """Whether neither the attempt nor another one has published."""
-        return self.done is None and self.lost_to is None
-
 
 def publication_status(
     attempt: DispatchedAttempt, later: Iterable[NumberedPublication]

@@ -14,37 +14,12 @@ from dataclasses import dataclass, field
 
 from arco.core.errors import Conflict
 from arco.core.lru_cache import LruCache
-from arco.core.tasks import AsyncEvent, Tasks
 from arco.ledger.segment import Segment, SegmentLocation, find_location
 from arco.ledger.stream import Slot, Watermark, slot_chain
 from arco.storage.chain import last_present
 from arco.storage.store import Store
 
 _CACHE_BYTES = 4 * 1024 * 1024
-
-
-class StreamNotifications:
-    """The streams that have new segments since the last call of `wait`."""
-
-    def __init__(self, tasks: Tasks) -> None:
-        self._tasks = tasks
-        self._event: AsyncEvent = tasks.event()
-        self._streams: dict[str, None] = {}
-
-    def notify(self, stream: str, _segment: Segment | None = None, /) -> None:
-        """`stream` has a new segment."""
-        self._streams[stream] = None
-        self._event.set()
-
-    async def wait(self, ms: float) -> list[str]:
-        """The notified streams, as soon as there is one; none after `ms`."""
-        try:
-            await self._tasks.deadline(ms, self._event.wait())
-        except TimeoutError:
-            return []
-        self._event.clear()
-        streams, self._streams = list(self._streams), {}
-        return streams
 
 
 class SegmentCache:

@@ -38,7 +38,6 @@ class Span(msgspec.Struct, frozen=True, array_like=True):
 Spans = tuple[Span, ...]
 
 ALL_VALUES: Spans = (Span(),)
-NO_VALUES: Spans = ()
 
 
 def point_spans(values: Iterable[str]) -> Spans:
