@@ -5,24 +5,22 @@ from typing import Any
 
 from arco.access.authorization import Operation
 from arco.api.context import API
-from arco.api.flow.requests import (
-    CancelRunRequest,
-    FlowStateRequest,
-    RetryRunRequest,
-    StoppedAttempts,
-    WatchAttemptsRequest,
-)
 from arco.api.flow.runs import (
+    CancelRunRequest,
     LogQuery,
+    RetryRunRequest,
     RunHandlers,
     RunListQuery,
     RunQueryParams,
+    StoppedAttempts,
     TaskListQuery,
     TaskLog,
+    WatchAttemptsRequest,
     WorkerHandlers,
 )
 from arco.api.flow.tables import (
     FlowStateHandlers,
+    FlowStateRequest,
     TableFileHandlers,
     ValuesChange,
     ValuesChanged,
