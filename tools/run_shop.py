@@ -140,10 +140,10 @@ def _serving(
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             ready = server.stdout.readline() if server.stdout is not None else ""
-            found = re.search(r"http://[^ ,]+", ready)
-            if found is None:
+            match = re.search(r"http://[^ ,]+", ready)
+            if match is None:
                 sys.exit(server.wait() or 1)  # the server printed why
-            yield server, found[0]
+            yield server, match[0]
         finally:
             server.terminate()
 

@@ -203,7 +203,7 @@ async def test_a_notification_of_an_unknown_stream_makes_the_slots_due(
 async def _drain(calm: Calm, found: list[str] | None = None) -> None:
     store = calm.store(Role.COMPACTOR)
     follower = SegmentFollower(store, DOMAIN, Watermark())
-    async for batch in follow(follower(calm.runtime.tasks)):
+    async for batch in follow(follower, StreamNotifications(calm.runtime.tasks)):
         if found is not None:
             found += await names(store, batch)
 

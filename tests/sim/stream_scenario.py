@@ -138,7 +138,7 @@ class StreamScenario:
                 head = await chain.head()
                 mark = _watermark(head)
                 follower = SegmentFollower(store, DOMAIN, mark)
-                async for batch in follow(follower(life.runtime.tasks)):
+                async for batch in follow(follower, StreamNotifications(life.runtime.tasks)):
                     segments = await read_segments(store, DOMAIN, batch)
                     published = Published(batch.watermark, list(_lines(segments)))
                     head = await chain.append(head, published)
