@@ -24,7 +24,7 @@ from arco.storage.chain import SHORTEST_RETENTION_MS, Chain, Head
 from arco.storage.chain_gc import collect
 from arco.storage.roles import Role
 from arco.storage.store import Store
-from tests.ledger.events import follow, read_segments
+from tests.ledger.events import StreamNotifications, follow, read_segments
 
 from .chaos import Chaos
 from .faults import drawn
