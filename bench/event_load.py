@@ -102,7 +102,7 @@ def _steady(root: Path) -> list[Figure]:
 
 @dataclass
 class _Watch:
-    """Executions that were told of, and when they could be seen."""
+    """Executions that were reported, and when they became visible."""
 
     pending: dict[str, float] = field(default_factory=dict)
     seen_s: list[float] = field(default_factory=list)

@@ -3,7 +3,7 @@
 To create a hundred thousand tables one after the other would take longer than everything that is measured
 on them. What is made here is what as many commits and a merge would have left: the same files, named by an
 index and a manifest that our own publisher writes. A catalog is kept, and linked into a directory of its
-own for whoever asks: files of a store are replaced, never written into.
+own for each caller: files of a store are replaced, never written into.
 """
 
 import os

@@ -133,7 +133,7 @@ async def _trips(runtime: Runtime, place: Path) -> list[Figure]:
 
 
 def _refuse(problem: Exception) -> None:
-    raise problem  # there is nobody else who could keep us waiting
+    raise problem  # no other process could delay this one
 
 
 async def _counted(runtime: Runtime, process: _Process, work) -> int:  # type: ignore[no-untyped-def]  # noqa: ANN001

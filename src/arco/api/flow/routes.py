@@ -83,7 +83,7 @@ def _state(on: FlowStateHandlers) -> tuple[AnyRoute, ...]:
             Operation.GET_FLOW_STATE,
             on.state,
             QueryParams,
-            ResponseSpec(200, "What is known.", PlanningState),
+            ResponseSpec(200, "The state of the tables.", PlanningState),
             body=json_body(FlowStateRequest, {"tables": ["default.silver.orders"]}),
         ),
         _change(

@@ -136,7 +136,7 @@ class PartitionPage(ResponseModel, frozen=True, kw_only=True):
 
 
 class CheckResult(ResponseModel, frozen=True, kw_only=True):
-    """What a check has found."""
+    """The result of a check."""
 
     result_id: str
     check_name: str
