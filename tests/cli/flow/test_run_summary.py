@@ -205,7 +205,7 @@ def test_a_command_is_one_for_the_shell_whatever_a_partition_is_called(
 
     print_run(seen(view, status=RunStatus.FAILED), "--root /r")
     said = capsys.readouterr().out.splitlines()[-1]
-    assert said == f"`{command}` tells more."
+    assert said == f"`{command}` shows more."
 
 
 def test_a_partition_does_not_speak_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
