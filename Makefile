@@ -1,7 +1,7 @@
-# Arco's chores, behind one door. `make` alone lists them.
+# Arco's development tasks. `make` without a target lists them.
 #
-# Every target sets up what it needs, once: a stamp inside an environment says that it is complete,
-# and is older than what it was made from when it is not.
+# Every target sets up what it needs, once: a stamp file inside an environment marks it as complete, and
+# is older than the requirements when they have changed.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -25,23 +25,23 @@ AZURITE_READY := tests/azurite/node_modules/.ready
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(READY) azurite ## Make .venv with everything locked, and Azurite for the tests; idempotent
+setup: $(READY) azurite ## Create .venv with locked versions, and install Azurite for the tests; idempotent
 	@echo "Ready: .venv/bin/arco"
 
-# Asked first: without it nothing runs on Spark, and the rest takes minutes to install.
+# Checked first: without Java nothing runs on Spark, and the rest takes minutes to install.
 java:
 	@tools/find_java >/dev/null
 
 run: java $(READY) ## Start Arco on ./.arco, run the shop of examples/shop on Spark, keep serving; FORMAT=parquet
 	@$(BIN)/python tools/run_shop.py --format $(FORMAT)
 
-demo: java $(READY) ## The same on a temporary directory; show what came of it, and stop
+demo: java $(READY) ## The same on a temporary directory; print the results, and stop
 	@$(BIN)/python tools/run_shop.py --demo --format $(FORMAT)
 
-test: java setup check ## check, then every test but those of sim and interop, on JOBS=3 processes
+test: java setup check ## Run check, then all tests except sim and interop, on JOBS=3 processes
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup
 
-check: $(READY) ## Formatter, linter, types, room arrows, and who may use clocks, randomness and threads
+check: $(READY) ## Formatter, linter, types, imports between packages, names, and use of clocks, randomness and threads
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -55,14 +55,14 @@ sim: $(READY) ## Run SEEDS=1000 simulations, then explore models, crash points a
 	$(if $(SEED),,$(BIN)/pytest -m sim -n 2 tests/models tests/sim)
 
 differential: SEEDS = 10000
-differential: $(READY) ## Random events by many ways to the same rows: SEEDS=10000, of these SPARK=300 on Spark too
+differential: $(READY) ## Fold random events in different ways and compare the rows; SEEDS=10000, of these SPARK=300 on Spark too
 	$(BIN)/python -m tests.differential $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --spark $(SPARK))
 
-fuzz: setup ## Send REQUESTS=20000 generated requests to the API (schemathesis); no 5xx may come back
+fuzz: setup ## Send REQUESTS=20000 generated requests to the API (schemathesis); fails on any 5xx
 	$(BIN)/python -m tests.api.fuzz --requests $(REQUESTS)
 
 bench: $(READY) ## Print the speed table, each line beside a baseline of the same run
-	@$(MAKE) --no-print-directory $(PEERS_READY) || echo "Dagster and Prefect could not be installed: without them."
+	@$(MAKE) --no-print-directory $(PEERS_READY) || echo "Dagster and Prefect could not be installed: the table is printed without them."
 	$(BIN)/python -m bench
 
 interop: setup $(INTEROP_READY) ## Spark, PyIceberg, DuckDB, RCK; tests that need building or much time; KILLS=400
@@ -73,7 +73,7 @@ interop: setup $(INTEROP_READY) ## Spark, PyIceberg, DuckDB, RCK; tests that nee
 docs: $(DOCS_READY) ## Build the documentation into site/
 	.venv-docs/bin/mkdocs build --strict
 
-lock: ## Lock the dependencies anew, with hashes (needs uv)
+lock: ## Update the locked dependencies, with hashes (needs uv)
 	@tools/lock
 
 clean: ## Remove environments, caches and built files; never data (./.arco stays)
@@ -92,17 +92,17 @@ $(DOCS_READY): requirements/docs.txt tools/make_venv
 	@tools/make_venv .venv-docs requirements/docs.txt
 	@touch $@
 
-# The engines of others, in an environment of their own: all of `.venv`, and much more.
+# Other engines, in a separate environment: all of `.venv`, and much more.
 $(INTEROP_READY): requirements/interop.txt pyproject.toml tools/make_venv
 	@tools/make_venv .venv-interop requirements/interop.txt
 	@.venv-interop/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# Orchestrators of others, which need versions of libraries that nobody else should have.
+# Other orchestrators, in a separate environment: their dependencies conflict with Arco's.
 $(PEERS_READY): requirements/peers.txt tools/make_venv
 	@tools/make_venv .venv-peers requirements/peers.txt
 	@touch $@
 
-# Without node the tests that need Azurite are skipped, and say so; everything else goes on.
+# Without Node.js the tests that need Azurite are skipped, with a message.
 $(AZURITE_READY): tests/azurite/package-lock.json tools/install_azurite
 	@tools/install_azurite tests/azurite

@@ -65,7 +65,7 @@ class _Catalog:
         await change(self._workspace.committer, self._request(schema), _ACTOR)
 
     async def create_table_once(self, schema: int) -> None:
-        """One DDL with a key that nobody has used."""
+        """One DDL with a new key."""
         path = key_path(
             self.store.scope,
             principal=_ACTOR,

@@ -37,8 +37,8 @@ async def run(runtime: Runtime, scratch: Path) -> list[Figure]:
 
 async def _by_name(reader: SnapshotReader) -> None:
     snapshot = await reader.head()
-    found = await snapshot.table(TableName(CATALOG, (schema_name(777),), table_name(7)))
-    columns = await snapshot.columns(found.row.table_id)
+    table = await snapshot.table(TableName(CATALOG, (schema_name(777),), table_name(7)))
+    columns = await snapshot.columns(table.row.table_id)
     if len(columns) != LARGE.columns:
         raise AssertionError(f"{len(columns)} columns were found, not {LARGE.columns}")
 
@@ -55,8 +55,8 @@ class _Reads:
     async def an_id(self) -> str:
         """The id of some table."""
         snapshot = await self._empty().head()
-        found = await snapshot.table(TableName(CATALOG, (schema_name(500),), table_name(50)))
-        return found.row.table_id
+        table = await snapshot.table(TableName(CATALOG, (schema_name(500),), table_name(50)))
+        return table.row.table_id
 
     async def measure(self, what: str, look: Look) -> Figure:
         """Round trips and times of a look-up."""

@@ -42,7 +42,7 @@ class _Yard:
         self._engine = engine
 
     async def fill(self, runs: int, *, first_run: int = 0) -> None:
-        """Put events into the ledger that nobody has folded yet."""
+        """Put events into the ledger that are not folded yet."""
         store = await self._open(Role.API)
         await fill_ledger(store, self._runtime, runs, first_run=first_run)
 
@@ -148,7 +148,7 @@ def _plain(folder: Path) -> float:
 
 
 def _rows(runs: int) -> int:
-    """How many rows the load makes: each of its events tells of another partition or check."""
+    """How many rows the load makes: each of its events reports another partition or check."""
     return runs * (1 + TASKS + PARTITIONS + CHECKS)
 
 

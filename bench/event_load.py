@@ -43,12 +43,12 @@ def _append(root: Path) -> list[Figure]:
     events = [execution_started(f"@writer@-@count@-{number}", number) for number in range(_BATCH)]
     write = Write(paths=(_EVENTS,), bodies=(json.dumps(events),))
     with arco_up(root, "--no-spark", "--log-level", "warning") as server:
-        found = load(
+        result = load(
             server, Plan(port=server.port, seconds=_APPEND_S, connections=_WRITERS, write=write)
         )
-    if set(found.statuses) != {200}:
-        raise AssertionError(found.said)
-    rate = found.rate * _BATCH
+    if set(result.statuses) != {200}:
+        raise AssertionError(result.error)
+    rate = result.rate * _BATCH
     return [
         Figure(
             f"durable append through HTTP, batches of {_BATCH}, events/s",
@@ -58,7 +58,7 @@ def _append(root: Path) -> list[Figure]:
         ),
         Figure(
             "  p50 and p99 of a batch, ms",
-            f"{percentile(found.ms, 0.5):.1f}; {percentile(found.ms, 0.99):.1f}",
+            f"{percentile(result.ms, 0.5):.1f}; {percentile(result.ms, 0.99):.1f}",
         ),
     ]
 
@@ -66,7 +66,7 @@ def _append(root: Path) -> list[Figure]:
 def _steady(root: Path) -> list[Figure]:
     with arco_up(root, "--log-level", "warning", spark=True) as server:
         quiet_ms = _reads(server, 10.0)
-        _see(server, _Watch(), _tell(server, "warm-up", 1), _WARM_S * 4)
+        _see(server, _Watch(), _send_events(server, "warm-up", 1), _WARM_S * 4)
         watch = _Watch()
         threads = [
             threading.Thread(target=_send, args=(server, watch)),
@@ -102,7 +102,7 @@ def _steady(root: Path) -> list[Figure]:
 
 @dataclass
 class _Watch:
-    """Executions that were told of, and when they could be seen."""
+    """Executions that were reported, and when they became visible."""
 
     pending: dict[str, float] = field(default_factory=dict)
     seen_s: list[float] = field(default_factory=list)
@@ -115,14 +115,14 @@ def _send(server: Server, watch: _Watch) -> None:
     each = int(_A_SECOND * _TICK_S)
     while time.perf_counter() - began < _STEADY_S:
         marker = f"run-{ticks}"
-        told = time.perf_counter()
+        sent_at_s = time.perf_counter()
         _post(
             connection,
             [execution_started(f"{marker}-{n}", ticks * each + n) for n in range(each)],
             watch,
         )
         if ticks % round(1 / _TICK_S) == 0:
-            watch.pending[f"{marker}-0"] = told
+            watch.pending[f"{marker}-0"] = sent_at_s
         ticks += 1
         time.sleep(max(0.0, began + ticks * _TICK_S - time.perf_counter()))
     watch.ended = True
@@ -149,7 +149,7 @@ def _look_once(connection: Connection, watch: _Watch) -> None:
         watch.seen_s.append(now - watch.pending.pop(seen))
 
 
-def _tell(server: Server, name: str, count: int) -> str:
+def _send_events(server: Server, name: str, count: int) -> str:
     connection = Connection(server.port)
     _post(connection, [execution_started(f"{name}-{n}", n) for n in range(count)], _Watch())
     return f"{name}-0"
@@ -175,15 +175,15 @@ def _post(connection: Connection, events: list[dict[str, object]], watch: _Watch
 
 def _reads(server: Server, seconds: float) -> list[float]:
     """How long reads of the catalog take, one every 20 ms."""
-    connection, began, found = Connection(server.port), time.perf_counter(), []
+    connection, began, times_ms = Connection(server.port), time.perf_counter(), []
     while (sent := time.perf_counter()) - began < seconds:
         connection.send(request("GET", _TABLE, {}))
         status, _, body = connection.answer()
         if status != 200:
             raise AssertionError(body[:200].decode())
-        found.append((time.perf_counter() - sent) * 1000)
+        times_ms.append((time.perf_counter() - sent) * 1000)
         time.sleep(0.02)
-    return found
+    return times_ms
 
 
 def execution_started(name: str, number: int) -> dict[str, object]:

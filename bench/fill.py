@@ -3,7 +3,7 @@
 To create a hundred thousand tables one after the other would take longer than everything that is measured
 on them. What is made here is what as many commits and a merge would have left: the same files, named by an
 index and a manifest that our own publisher writes. A catalog is kept, and linked into a directory of its
-own for whoever asks: files of a store are replaced, never written into.
+own for each caller: files of a store are replaced, never written into.
 """
 
 import os
@@ -99,7 +99,7 @@ async def _publish(runtime: Runtime, place: Path, catalog: "_Catalog") -> None:
     store = Store(backend, runtime, scope=Scope(), role=Role.COMPACTOR)
     publisher = Publisher(store, DOMAIN)
     attempt = new_ulid(runtime)
-    whole: dict[str, FileRef] = {}
+    unbucketed: dict[str, FileRef] = {}
     buckets: dict[str, dict[str, FileRef]] = {}
     files: list[NewFile] = []
     for table, count, values in catalog.rows():
@@ -109,7 +109,7 @@ async def _publish(runtime: Runtime, place: Path, catalog: "_Catalog") -> None:
             )
             files.append((ref, raw))
             if table.bucket is None:
-                whole[table.name] = ref
+                unbucketed[table.name] = ref
             else:
                 buckets.setdefault(table.name, {})[str(bucket)] = ref
     raw = json.encode(BaseIndex(tables=buckets))
@@ -118,7 +118,7 @@ async def _publish(runtime: Runtime, place: Path, catalog: "_Catalog") -> None:
         kind=CommitKind.MERGE,
         commit_ulid=new_ulid(runtime),
         tail={},
-        base=Base(whole=whole, index=index),
+        base=Base(whole=unbucketed, index=index),
         changes_rows=True,
         files=[*files, (index, raw)],
     )
@@ -140,18 +140,18 @@ class _Catalog:
     def rows(self) -> list[tuple[StateTable, int, Values]]:
         """The tables of state, each with the number of its rows and their values."""
         schemas, tables = self._shape.schemas, self._shape.tables
-        found = [
+        rows = [
             (CATALOGS, 1, self._catalogs()),
             (SCHEMAS, schemas, self._schemas()),
             (TABLES, tables, self._tables()),
             (OBJECTS, 1 + schemas + tables, self._objects()),
         ]
         if self._shape.columns:
-            found += [
+            rows += [
                 (COLUMNS, tables * self._shape.columns, self._columns()),
                 (SCHEMA_VERSIONS, tables, self._versions()),
             ]
-        return found
+        return rows
 
     @cached_property
     def _schema_of(self) -> list[int]:
@@ -287,12 +287,12 @@ def _by_bucket(table: StateTable, rows: pa.Table) -> list[tuple[int, pa.Table]]:
     keys = [(name, "ascending", "at_start") for name in ("bucket", *table.sort, *table.key)]
     ordered = numbered.take(pc.sort_indices(numbered, sort_keys=keys))
     runs = pc.run_end_encode(ordered.column("bucket").combine_chunks())
-    found, start = [], 0
+    buckets, start = [], 0
     for bucket, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
         part = ordered.slice(start, end - start).drop_columns("bucket")
-        found.append((bucket, part.combine_chunks()))
+        buckets.append((bucket, part.combine_chunks()))
         start = end
-    return found
+    return buckets
 
 
 def _fingerprint() -> str:

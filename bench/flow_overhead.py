@@ -110,8 +110,8 @@ async def _task_ms(runtime: Runtime, folder: Path, shape: str) -> float:
 
 async def _timed(arco: EmbeddedServer, runtime: Runtime, worker: Worker, plan: Plan) -> float:
     began = time.perf_counter()
-    wish = RunRequest(run_key=new_ulid(runtime), plan=plan, worker="bench")
-    begun = await arco.coordinator.submit(wish)
+    request = RunRequest(run_key=new_ulid(runtime), plan=plan, worker="bench")
+    begun = await arco.coordinator.submit(request)
     await worker.run(begun.run_id)
     taken = time.perf_counter() - began
     view = await arco.coordinator.get_run(begun.run_id)
@@ -157,7 +157,7 @@ def _theirs(shape: str) -> dict[str, float]:
     if not _PEERS.exists():
         print("  Dagster and Prefect are not installed: without them", file=sys.stderr, flush=True)
         return {}
-    found: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     for program in ("on_dagster.py", "on_prefect.py"):
         script = Path(__file__).parent / "peer_flows" / program
         done = subprocess.run(
@@ -171,8 +171,8 @@ def _theirs(shape: str) -> dict[str, float]:
             print(f"  {program} failed: without it", file=sys.stderr, flush=True)
             continue
         last = next(line for line in reversed(done.stdout.splitlines()) if line.startswith(b"{"))
-        found |= msgspec.json.decode(last, type=dict[str, float])
-    return found
+        seconds |= msgspec.json.decode(last, type=dict[str, float])
+    return seconds
 
 
 def _no_spark() -> NoReturn:

@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from arco.core.runtime import Runtime
-from arco.fold.fold import fold
-from arco.fold.order import encode_order_suffixes, encode_orders
+from arco.fold.fold import encode_order_suffixes, encode_orders, fold
 from arco.fold.table import ColumnType, StateTable
 from arco.fold.tier1 import TABLES
 from arco.fold.tier2 import EXECUTIONS, LINEAGE_EDGES, PARTITIONS, TASKS
@@ -19,7 +18,7 @@ from bench.figure import Figure
 
 _MANY, _FEW = 500_000, 3
 _ROWS_A_KEY = 2.5
-_TOLD = 0.6  # the share of events that say something about a group
+_SET_SHARE = 0.6  # the share of events that say something about a group
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -67,9 +66,9 @@ def _rows(table: StateTable, count: int) -> pa.Table:
             f"018f5b0e-7a3c-7000-8000-{key // share * 7919 % 10**12:012d}" for key in keys
         ]
     for rule in table.rules:
-        told = [rng.random() < _TOLD for _ in range(count)]
+        is_set = [rng.random() < _SET_SHARE for _ in range(count)]
         for name in (*rule.order, *rule.columns):
-            values[name] = [_value(kinds[name], rng) if each else None for each in told]
+            values[name] = [_value(kinds[name], rng) if each else None for each in is_set]
     columns = [pa.array(values[field.name], field.type) for field in table.schema]
     return pa.table(columns, schema=table.schema)
 

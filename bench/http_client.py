@@ -83,13 +83,13 @@ def rate(port: int, path: str, seconds: float, connections: int) -> tuple[int, f
 def times_ms(port: int, paths: list[str]) -> list[float]:
     """How long each path took, asked for one after the other."""
     connection = Connection(port)
-    found = []
+    times = []
     for path in paths:
         began = time.perf_counter()
         connection.ask(get(path))
         connection.answer()
-        found.append((time.perf_counter() - began) * 1000)
-    return found
+        times.append((time.perf_counter() - began) * 1000)
+    return times
 
 
 def main() -> None:

@@ -43,10 +43,10 @@ def _plan(catalog: Catalog, tables: list[Table]) -> Plan:
 
 
 def _against(what: str, times: int, loads: list[list[Load]]) -> list[Figure]:
-    ours, *peer = [percentile([each.rate for each in found], 0.5) for found in loads]
-    work, *least = [percentile([each.cpu_ms for each in found], 0.5) for found in loads]
+    ours, *peer = [percentile([each.rate for each in results], 0.5) for results in loads]
+    work, *least = [percentile([each.cpu_ms for each in results], 0.5) for results in loads]
     waits, *their_waits = [
-        percentile([ms for each in found for ms in each.ms], 0.5) for found in loads
+        percentile([ms for each in results for ms in each.ms], 0.5) for results in loads
     ]
     title = f"commits by {CONNECTIONS} writers {what}, commits/s"
     rates = Figure(title, f"{ours:,.0f}")
@@ -75,7 +75,7 @@ def _clean(ours: Catalog, loads: list[Load]) -> Figure:
     refused = sum(
         count for each in loads for status, count in each.statuses.items() if status != 200
     )
-    said = next((each.said for each in loads if each.said), "")
+    error = next((each.error for each in loads if each.error), "")
     lost = 0
     for path, counts in loads[-1].last.items():
         properties = ours.get(path)["metadata"]["properties"]
@@ -84,7 +84,7 @@ def _clean(ours: Catalog, loads: list[Load]) -> Figure:
             for writer, count in counts.items()
         )
     return Figure(
-        f"  answers that were no success; confirmed writes that are lost{said and ': ' + said}",
+        f"  answers that were no success; confirmed writes that are lost{error and ': ' + error}",
         f"{refused}; {lost}",
         promised="0; 0",
         met=refused == 0 and lost == 0,

@@ -74,8 +74,8 @@ class _Process:
         return Caller("user:bench", None, key, operation, self._runtime.clock.elapsed_ms())
 
     async def create(self, name: str, *, keyed: bool = False) -> None:
-        wish = new_table(name)
-        request = CreateTableRequest(name=name, schema=wish["schema"])
+        table = new_table(name)
+        request = CreateTableRequest(name=name, schema=table["schema"])
         caller = self.caller("create", keyed=keyed)
         await self.iceberg.tables.create(_CATALOG, _NAMESPACE, request, caller)
 
@@ -133,7 +133,7 @@ async def _trips(runtime: Runtime, place: Path) -> list[Figure]:
 
 
 def _refuse(problem: Exception) -> None:
-    raise problem  # there is nobody else who could keep us waiting
+    raise problem  # no other process could delay this one
 
 
 async def _counted(runtime: Runtime, process: _Process, work) -> int:  # type: ignore[no-untyped-def]  # noqa: ANN001
@@ -148,12 +148,12 @@ async def _counted(runtime: Runtime, process: _Process, work) -> int:  # type: i
     return round_trips(process.spy.between(began, answered))
 
 
-def _counts(what: str, found: tuple[int, int], promised: tuple[int, int]) -> Figure:
+def _counts(what: str, counted: tuple[int, int], promised: tuple[int, int]) -> Figure:
     return Figure(
         what,
-        f"{found[0]} / {found[1]}",
+        f"{counted[0]} / {counted[1]}",
         promised=f"{promised[0]} / {promised[1]}",
-        met=found[0] <= promised[0] and found[1] <= promised[1],
+        met=counted[0] <= promised[0] and counted[1] <= promised[1],
     )
 
 
@@ -192,11 +192,11 @@ def _creates(place: Path) -> list[Figure]:
         for each in (few, many):
             await_calm(each)
         for number in range(_CREATES):
-            for found, (catalog, server) in zip((few_ms, many_ms), catalogs, strict=True):
+            for times_ms, (catalog, server) in zip((few_ms, many_ms), catalogs, strict=True):
                 path = catalog.tables(_namespace(number))
                 ms = _create_ms(server, path, f"made_{number}")
                 if number >= _CREATES // 4:
-                    found.append(ms)
+                    times_ms.append(ms)
     ours, base = percentile(many_ms, 0.5), percentile(few_ms, 0.5)
     return [
         Figure(
@@ -223,8 +223,8 @@ def _fill(server: Server, count: int) -> None:
         body = json.dumps(new_table(f"table_{rounds}_@writer@_@count@"))
         write = Write(paths=paths, bodies=(body,) * len(paths))
         filled = load(server, Plan(port=server.port, seconds=4, connections=_FILLERS, write=write))
-        if filled.said:
-            raise AssertionError(filled.said)
+        if filled.error:
+            raise AssertionError(filled.error)
         made += filled.statuses[200]
 
 
@@ -237,7 +237,7 @@ def _create_ms(server: Server, path: str, name: str) -> float:
     with closing(Connection(server.port)) as connection:
         began = time.perf_counter()
         connection.send(raw)
-        status, _, said = connection.answer()
+        status, _, answer = connection.answer()
         if status != 200:
-            raise AssertionError(f"{status}: {said[:300]!r}")
+            raise AssertionError(f"{status}: {answer[:300]!r}")
         return (time.perf_counter() - began) * 1000

@@ -70,8 +70,8 @@ def _plan(
 
 
 def _against(case: _Case, loads: list[list[Load]]) -> list[Figure]:
-    ours, *peer = [percentile([each.rate for each in found], 0.5) for found in loads]
-    work, *least = [percentile([each.cpu_ms for each in found], 0.5) for found in loads]
+    ours, *peer = [percentile([each.rate for each in results], 0.5) for results in loads]
+    work, *least = [percentile([each.cpu_ms for each in results], 0.5) for results in loads]
     rates = Figure(f"loadTable, {case.what}, requests/s", f"{ours:,.0f}")
     cost = Figure("  processor time of the server, ms a request", f"{work:.2f}")
     if peer and case.times is not None:
@@ -90,9 +90,9 @@ def _against(case: _Case, loads: list[list[Load]]) -> list[Figure]:
 
 def _unchanged(ours: Catalog, tables: dict[str, Table]) -> list[Figure]:
     """Answers without a body to those who have it, and what is left without the history."""
-    known = {"If-None-Match": ours.etag(tables["huge"].path)}
+    headers = {"If-None-Match": ours.etag(tables["huge"].path)}
     plans = [
-        (ours, _plan(ours, tables["huge"], known, 304)),
+        (ours, _plan(ours, tables["huge"], headers, 304)),
         (ours, _plan(ours, tables["huge"], {}, query="?snapshots=refs")),
     ]
     unchanged, refs = by_turns(plans, rounds=_ROUNDS)

@@ -43,12 +43,14 @@ async def run() -> list[Figure]:
     plain_index_ms, plain = _best(lambda: _plain_index(rows))
     start = graph.table_numbers[_START]
     walk_ms, walked = _best(lambda: walk(graph, start, up=True, down=True, depth=_DEPTH))
-    plain_ms, found = _best(lambda: _plain_walk(plain, _START))
+    plain_ms, plain_distances = _best(lambda: _plain_walk(plain, _START))
     reached = {
         name for name, steps in zip(graph.tables, walked.down, strict=True) if steps != UNREACHED
     }
-    if reached != set(found):
-        raise AssertionError(f"{len(reached)} tables were reached, and plainly {len(found)}")
+    if reached != set(plain_distances):
+        raise AssertionError(
+            f"{len(reached)} tables were reached, and plainly {len(plain_distances)}"
+        )
     column = graph.column_numbers[start, f"{BY_ID}{_START}-3"]
     outdated = outdated_edges(graph)
     impact_ms, affected = _best(lambda: find_impact(graph, start, [column], outdated))
@@ -82,20 +84,20 @@ async def run() -> list[Figure]:
 
 async def _answers(edges: pa.Table) -> Figure:
     """What a caller waits for: the answer as JSON, of edges that a manifest names."""
-    async with workspace() as here:
+    async with workspace() as space:
         hidden = {"_told": b"1", "_occurred_at": _NOON}
         for name, value in hidden.items():
             edges = edges.append_column(
                 LINEAGE_EDGES.schema.field(name),
                 pa.repeat(pa.scalar(value, LINEAGE_EDGES.schema.field(name).type), len(edges)),
             )
-        await Publishing(here, LINEAGE_DOMAIN).base(LINEAGE_EDGES, conform(LINEAGE_EDGES, edges))
-        store = here.store(Role.API)
+        await Publishing(space, LINEAGE_DOMAIN).base(LINEAGE_EDGES, conform(LINEAGE_EDGES, edges))
+        store = space.store(Role.API)
         readers = {
             name: SnapshotReader(store, name)
             for name in (DOMAIN, LINEAGE_DOMAIN, EXECUTIONS_DOMAIN)
         }
-        tracer = Tracer(readers, here.engine)
+        tracer = Tracer(readers, space.engine)
         took = []
         for _ in range(_TIMES + 1):
             gc.collect()
@@ -123,24 +125,24 @@ def _indexed(table: pa.Table) -> LineageGraph:
 
 
 def _plain_index(rows: list[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
+    index: dict[str, list[Row]] = {}
     for row in rows:
-        found.setdefault(str(row["source_table_id"]), []).append(row)
-    return found
+        index.setdefault(str(row["source_table_id"]), []).append(row)
+    return index
 
 
 def _plain_walk(index: dict[str, list[Row]], start: str) -> dict[str, int]:
-    found, waiting = {start: 0}, deque([start])
+    distances, waiting = {start: 0}, deque([start])
     while waiting:
         at = waiting.popleft()
-        if found[at] == _DEPTH:
+        if distances[at] == _DEPTH:
             continue
         for row in index.get(at, ()):
             target = str(row["target_table_id"])
-            if target not in found:
-                found[target] = found[at] + 1
+            if target not in distances:
+                distances[target] = distances[at] + 1
                 waiting.append(target)
-    return found
+    return distances
 
 
 def _best(call: Callable[[], T]) -> tuple[float, T]:
@@ -171,25 +173,25 @@ def _between(source: str, target: str) -> list[Row]:
 
 
 def _edge(source: str, target: str, column: str, kind: str) -> ColumnEdge:
-    whole = column == "*"
-    told = {
+    is_table = column == "*"
+    fields = {
         "source_table_id": source,
-        "source_column_id": f"{source}-{0 if whole else column}",
-        "source_name": "0" if whole else column,
+        "source_column_id": f"{source}-{0 if is_table else column}",
+        "source_name": "0" if is_table else column,
         "target_table_id": target,
-        "target_column_id": None if whole else f"{target}-{column}",
+        "target_column_id": None if is_table else f"{target}-{column}",
         "target_name": column,
         "transformation_type": kind,
     }
-    return json.decode(json.encode(told), ColumnEdge)
+    return json.decode(json.encode(fields), ColumnEdge)
 
 
 def _row(edge: ColumnEdge) -> Row:
     name = edge_id(edge)
     seen = _NOON + timedelta(seconds=int(name[:4], 16))
-    told = {each: getattr(edge, each) for each in EDGE_COLUMNS if hasattr(edge, each)}
+    fields = {each: getattr(edge, each) for each in EDGE_COLUMNS if hasattr(edge, each)}
     return {
-        **told,
+        **fields,
         "edge_id": name,
         "soundness": "exact",
         "first_observed_at": _NOON,

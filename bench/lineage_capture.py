@@ -71,7 +71,7 @@ def _measure(folder: Path) -> tuple[list[float], list[float], list[float], list[
     watched: list[float] = []
     spent_ms: list[float] = []
     for at in range(_PAIRS):
-        # Whoever goes first has the colder caches: they take turns at that too.
+        # The one that goes first has the colder caches, so they take turns.
         for is_watched in (True, False) if at % 2 else (False, True):
             if is_watched:
                 watched.append(job.seconds(rows, spent_ms))
@@ -93,7 +93,7 @@ class _Job:
         customers.write.parquet(self._customers)
 
     def seconds(self, rows: int, spent_ms: list[float] | None = None) -> float:
-        """How long it takes, from its session to its lineage; watched if there is room for the cost."""
+        """How long it takes, from its session to its lineage; watched if the cost is to be measured."""
         from arco.flow.lineage import Dataset
         from arco.flow.spark.lineage import Capture
 

@@ -59,7 +59,7 @@ class Outcome(msgspec.Struct, kw_only=True):
     seconds: float
     statuses: dict[int, int] = {}
     ms: list[float] = []
-    said: str = ""  # by the first answer that was not 200
+    error: str = ""  # by the first answer that was not 200
     last: dict[
         str, dict[int, int]
     ] = {}  # for each path and writer, the last count that was confirmed
@@ -73,7 +73,7 @@ class Load:
     cpu_ms: float  # of the server, for each of them
     ms: list[float]
     statuses: Counter[int]
-    said: str
+    error: str
     last: dict[str, dict[int, int]]
 
 
@@ -100,7 +100,7 @@ def load(server: Server, plan: Plan) -> Load:
         cpu_ms=cpu_s / max(1, answered) * 1000,
         ms=[ms for each in outcomes for ms in each.ms],
         statuses=statuses,
-        said=next((each.said for each in outcomes if each.said), ""),
+        error=next((each.error for each in outcomes if each.error), ""),
         last=last,
     )
 
@@ -118,16 +118,16 @@ def _together(plans: list[Plan]) -> list[Outcome]:
     for process, _ in running:  # so that they begin together
         if process.stdout is None or process.stdout.readline() != "ready\n":
             raise AssertionError("a client did not start")
-    told = []
+    outputs = []
     for process, plan_text in running:
         if process.stdin is not None:
             process.stdin.write(plan_text)
             process.stdin.close()
     for process, _ in running:
-        told.append(process.stdout.read() if process.stdout is not None else "")
+        outputs.append(process.stdout.read() if process.stdout is not None else "")
         if process.wait() != 0:
             raise AssertionError(f"a client has ended with {process.returncode}")
-    return [msgspec.json.decode(each, type=Outcome) for each in told]
+    return [msgspec.json.decode(each, type=Outcome) for each in outputs]
 
 
 class Connection:
@@ -228,19 +228,19 @@ class _Writer(threading.Thread):
             body = self._write.bodies[at].replace("@writer@", str(self._number))
             body = body.replace("@count@", str(sent))
             connection.send(request("POST", self._write.paths[at], {}, body.encode()))
-            status, _, told = connection.answer()
-            self._note(self._write.paths[at], status, sent, told)
+            status, _, answer = connection.answer()
+            self._note(self._write.paths[at], status, sent, answer)
             self.outcome.ms.append((time.perf_counter() - now) * 1000)
         self.outcome.seconds = time.perf_counter() - began
 
-    def _note(self, path: str, status: int, sent: int, told: bytes) -> None:
+    def _note(self, path: str, status: int, sent: int, answer: bytes) -> None:
         outcome = self.outcome
         outcome.statuses[status] = outcome.statuses.get(status, 0) + 1
         if status == 200:
             outcome.answered += 1
             outcome.last.setdefault(path, {})[self._number] = sent
-        elif not outcome.said:
-            outcome.said = f"{status}: {told[:300].decode('utf-8', 'replace')}"
+        elif not outcome.error:
+            outcome.error = f"{status}: {answer[:300].decode('utf-8', 'replace')}"
 
 
 def _write(plan: Plan, write: Write) -> Outcome:
@@ -261,7 +261,7 @@ def _write(plan: Plan, write: Write) -> Outcome:
         seconds=max(each.seconds for each in parts),
         statuses=dict(statuses),
         ms=[ms for each in parts for ms in each.ms],
-        said=next((each.said for each in parts if each.said), ""),
+        error=next((each.error for each in parts if each.error), ""),
         last=last,
     )
 

@@ -40,10 +40,10 @@ def peers(place: Path) -> Iterator[Peers]:
             theirs = Catalog(stack.enter_context(reference(place / "theirs")))
         else:
             print(f"  {reason}", file=sys.stderr, flush=True)
-        found = Peers(ours, theirs)
-        for each in found.both:
+        both = Peers(ours, theirs)
+        for each in both.both:
             each.make_namespace("db")
-        yield found
+        yield both
 
 
 def by_turns(
@@ -52,8 +52,8 @@ def by_turns(
     """The loads of each catalog, measured by turns after a first try that does not count."""
     for catalog, plan in plans:
         load(catalog.server, msgspec.structs.replace(plan, seconds=warm_s))
-    found: list[list[Load]] = [[] for _ in plans]
+    results: list[list[Load]] = [[] for _ in plans]
     for _ in range(rounds):
-        for loads, (catalog, plan) in zip(found, plans, strict=True):
+        for loads, (catalog, plan) in zip(results, plans, strict=True):
             loads.append(load(catalog.server, plan))
-    return found
+    return results

@@ -59,85 +59,89 @@ class PlainFold:
         """Fold some lines in."""
         for line in lines:
             event = _ENVELOPE.decode(line)
-            said = _PAYLOADS[event.event_type].decode(event.payload)
-            getattr(self, event.event_type)(event, said)
+            payload = _PAYLOADS[event.event_type].decode(event.payload)
+            getattr(self, event.event_type)(event, payload)
 
-    def execution_started(self, event: Envelope, said: ExecutionStarted) -> None:
-        row = self.executions.setdefault(said.execution_id, {})
-        _know(row, event, said, "pipeline_id", "pipeline_name", "trigger_type", "triggered_by")
-        _know(row, event, said, "run_key", "plan_id")
+    def execution_started(self, event: Envelope, payload: ExecutionStarted) -> None:
+        row = self.executions.setdefault(payload.execution_id, {})
+        _set_fields(
+            row, event, payload, "pipeline_id", "pipeline_name", "trigger_type", "triggered_by"
+        )
+        _set_fields(row, event, payload, "run_key", "plan_id")
         row["started_at"] = min(row.get("started_at", event.occurred_at), event.occurred_at)
         _group(row, "status", _order(event, 0, 2), status="RUNNING", completed_at=None)
 
-    def execution_completed(self, event: Envelope, said: ExecutionCompleted) -> None:
-        row = self.executions.setdefault(said.execution_id, {})
-        _know(row, event, said, "pipeline_id", "pipeline_name", "trigger_type", "triggered_by")
+    def execution_completed(self, event: Envelope, payload: ExecutionCompleted) -> None:
+        row = self.executions.setdefault(payload.execution_id, {})
+        _set_fields(
+            row, event, payload, "pipeline_id", "pipeline_name", "trigger_type", "triggered_by"
+        )
         _group(
             row,
             "status",
             _order(event, 0, 5),
-            status=said.status,
+            status=payload.status,
             completed_at=event.occurred_at,
-            duration_ms=said.duration_ms,
-            error_message=said.error_message,
+            duration_ms=payload.duration_ms,
+            error_message=payload.error_message,
         )
 
-    def task_started(self, event: Envelope, said: TaskStarted) -> None:
-        row = self.tasks.setdefault((said.execution_id, said.task_id), {})
-        _know(row, event, said, "task_name", "table_id")
-        order = _order(event, said.attempt, 4)
-        _group(row, "status", order, status="RUNNING", attempt=said.attempt, completed_at=None)
-        _group(row, "started", order, started_at=event.occurred_at, worker=said.worker)
+    def task_started(self, event: Envelope, payload: TaskStarted) -> None:
+        row = self.tasks.setdefault((payload.execution_id, payload.task_id), {})
+        _set_fields(row, event, payload, "task_name", "table_id")
+        order = _order(event, payload.attempt, 4)
+        _group(row, "status", order, status="RUNNING", attempt=payload.attempt, completed_at=None)
+        _group(row, "started", order, started_at=event.occurred_at, worker=payload.worker)
 
-    def task_completed(self, event: Envelope, said: TaskCompleted) -> None:
-        row = self.tasks.setdefault((said.execution_id, said.task_id), {})
-        _know(row, event, said, "task_name", "table_id")
-        order = _order(event, said.attempt, 8)
+    def task_completed(self, event: Envelope, payload: TaskCompleted) -> None:
+        row = self.tasks.setdefault((payload.execution_id, payload.task_id), {})
+        _set_fields(row, event, payload, "task_name", "table_id")
+        order = _order(event, payload.attempt, 8)
         _group(
             row,
             "status",
             order,
-            status=said.status,
-            attempt=said.attempt,
+            status=payload.status,
+            attempt=payload.attempt,
             completed_at=event.occurred_at,
-            duration_ms=said.duration_ms,
-            error_message=said.error_message,
+            duration_ms=payload.duration_ms,
+            error_message=payload.error_message,
         )
-        _group(row, "outcome", order, **{name: getattr(said, name) for name in _TASK_OUTCOME})
+        _group(row, "outcome", order, **{name: getattr(payload, name) for name in _TASK_OUTCOME})
 
-    def partition_completed(self, event: Envelope, said: PartitionCompleted) -> None:
-        named = resolve_partition(said.table_id, said)
+    def partition_completed(self, event: Envelope, payload: PartitionCompleted) -> None:
+        named = resolve_partition(payload.table_id, payload)
         if named is None:
             raise AssertionError("the load names its partitions")
-        row = self.partitions.setdefault((said.table_id, named.partition_id), {})
-        _know(row, event, said)
+        row = self.partitions.setdefault((payload.table_id, named.partition_id), {})
+        _set_fields(row, event, payload)
         order = _order(event, 0, 1)
-        _group(row, "named", order, key=named.key, values=said.partition_values)
-        _group(row, "status", order, status=said.status, last_execution_id=said.execution_id)
+        _group(row, "named", order, key=named.key, values=payload.partition_values)
+        _group(row, "status", order, status=payload.status, last_execution_id=payload.execution_id)
         _group(
             row,
             "data",
-            _order(event, said.version or 0, 0),
-            row_count=said.row_count,
-            size_bytes=said.size_bytes,
+            _order(event, payload.version or 0, 0),
+            row_count=payload.row_count,
+            size_bytes=payload.size_bytes,
             last_successful_run=event.occurred_at,
         )
 
-    def quality_check_passed(self, event: Envelope, said: QualityCheckPassed) -> None:
-        row = self.results.setdefault((said.table_id, event.idempotency_key), {})
-        _know(row, event, said)
+    def quality_check_passed(self, event: Envelope, payload: QualityCheckPassed) -> None:
+        row = self.results.setdefault((payload.table_id, event.idempotency_key), {})
+        _set_fields(row, event, payload)
         _group(
             row,
-            "told",
+            "result",
             _order(event, 0, 0),
-            check_name=said.check_name,
-            check_type=said.check_type,
-            status=said.status,
-            severity=said.severity,
-            expected_value=said.expected_value,
-            actual_value=said.actual_value,
-            execution_id=said.execution_id,
-            task_id=said.task_id,
+            check_name=payload.check_name,
+            check_type=payload.check_type,
+            status=payload.status,
+            severity=payload.severity,
+            expected_value=payload.expected_value,
+            actual_value=payload.actual_value,
+            execution_id=payload.execution_id,
+            task_id=payload.task_id,
             checked_at=event.occurred_at,
         )
 
@@ -147,9 +151,9 @@ def _order(event: Envelope, causal: int, rank: int) -> Order:
     return causal, rank, at, event.source.sequence or 0, event.event_id
 
 
-def _know(row: Row, event: Envelope, said: object, *names: str) -> None:
+def _set_fields(row: Row, event: Envelope, payload: object, *names: str) -> None:
     for name in names:
-        value = getattr(said, name)
+        value = getattr(payload, name)
         if value is not None and value > row.get(name, ""):
             row[name] = value
     known = row.get("_occurred_at")

@@ -58,9 +58,9 @@ class _Shape:
             f'@asset("gold.out"{cut})\ndef out(events=table("silver.events"{self.reads})): pass\n'
         )
         (folder / "pipelines" / "shape.py").write_text(_HEAD + text)
-        found = load_project(folder)
-        assert found.fingerprints  # they are made once for a load, before anybody plans
-        return found
+        project = load_project(folder)
+        assert project.fingerprints  # they are made once for a load, before anybody plans
+        return project
 
 
 _SHAPES = (
@@ -119,9 +119,9 @@ def _nothing_to_do(shape: _Shape, project: Project) -> Figure:
 
 
 def _planned(project: Project, state: PlanningState, now: datetime) -> Plan:
-    found = plan(project, "", state, now)
-    assert found.plan_id
-    return found
+    made = plan(project, "", state, now)
+    assert made.plan_id
+    return made
 
 
 def _floor(planned: Plan) -> str:
@@ -138,6 +138,6 @@ def _best(work: Callable[[], T]) -> tuple[float, T]:
     for _ in range(_TIMES):
         gc.collect()
         started = time.perf_counter()
-        found = work()
+        result = work()
         times.append((time.perf_counter() - started) * 1_000)
-    return min(times), found
+    return min(times), result

@@ -55,10 +55,10 @@ def arco_up(place: Path | str, *flags: str, spark: bool = False) -> Iterator[Ser
     command = [_ARCO, "up", *where, "--port", "0", *flags]
     with running(command, settings={"ARCO_NO_SPARK": "" if spark else "1"}) as process:
         ready = first_line(process)
-        found = re.search(r"http://127\.0\.0\.1:(\d+)", ready)
-        if found is None:
-            raise AssertionError(f"arco up has said: {ready!r}")
-        yield Server(process.pid, int(found[1]))
+        match = re.search(r"http://127\.0\.0\.1:(\d+)", ready)
+        if match is None:
+            raise AssertionError(f"arco up printed: {ready!r}")
+        yield Server(process.pid, int(match[1]))
 
 
 @contextlib.contextmanager

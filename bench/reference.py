@@ -1,6 +1,6 @@
 """The peer: Apache Iceberg's own REST catalog, on SQLite and local files, from the jars of `make interop`.
 
-It knows nobody and listens on every address, as it is made; it is up for as long as it is measured.
+It has no authentication and listens on every address, as it is shipped; it runs only while it is measured.
 """
 
 import contextlib

@@ -38,10 +38,10 @@ class Catalog:
     def call(self, method: str, path: str, document: object = None) -> Any:
         """The answer, which must be a success."""
         body = b"" if document is None else json.dumps(document).encode()
-        status, _, told = self._ask(request(method, path, {}, body))
+        status, _, answer = self._ask(request(method, path, {}, body))
         if status != 200:
-            raise AssertionError(f"{method} {path}: {status} {told[:300]!r}")
-        return json.loads(told)
+            raise AssertionError(f"{method} {path}: {status} {answer[:300]!r}")
+        return json.loads(answer)
 
     def get(self, path: str) -> Any:
         """A document."""

@@ -140,19 +140,19 @@ def _canned(port: int, path: str) -> Canned:
 
 def _load(server: Server, path: str) -> _Load:
     before_s = server.cpu_s()
-    told = _client(server.port, "rate", str(_SECONDS), str(_CONNECTIONS), path)
-    answered, rate = msgspec.json.decode(told, type=tuple[int, float])
+    output = _client(server.port, "rate", str(_SECONDS), str(_CONNECTIONS), path)
+    answered, rate = msgspec.json.decode(output, type=tuple[int, float])
     return _Load(rate, (server.cpu_s() - before_s) / answered * 1e6)
 
 
 def _times(port: int, paths: list[str]) -> list[float]:
-    found: list[float] = json.loads(_client(port, "times", said="\n".join(paths)))
-    return found
+    times_ms: list[float] = json.loads(_client(port, "times", text="\n".join(paths)))
+    return times_ms
 
 
-def _client(port: int, *arguments: str, said: str = "") -> str:
+def _client(port: int, *arguments: str, text: str = "") -> str:
     command = [sys.executable, "-m", "bench.http_client", str(port), *arguments]
-    return subprocess.run(command, input=said, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
 
 
 def _tables(schema: int) -> str:

@@ -74,7 +74,7 @@ class Permit:
     reason: str
 
 
-# The client is a library for other people's programs: it has a thread of its own there, and waits for
+# The client is a library for users' programs: it has its own thread there, and waits for
 # it. No simulator drives it; its time and randomness still come from the seams.
 PERMITS = (
     Permit("server/listener.py", "signal.setitimer", "it ends a process whose loop may be stuck"),
@@ -98,7 +98,7 @@ PERMITS = (
     Permit("flow/spark/commit_queue.py", "threading", "threads of attempts wait for their turn"),
 )
 
-# Libraries that one room hides from all others: a pattern of where, and the same in words.
+# Libraries that one package hides from all others: a pattern of where, and the same in words.
 HOMES = {
     "datafusion": (r"query/", "only query/ imports it"),
     "fastapi": (r"api/", "only api/ imports a web framework"),
@@ -127,7 +127,7 @@ class Finding:
 
 
 def check(source: Path) -> list[Finding]:
-    """Everything that is wrong below `source`, permits that nobody needs included."""
+    """Everything that is wrong below `source`, unused permits included."""
     findings: list[Finding] = []
     needed: set[Permit] = set()
     for path in sorted(source.rglob("*.py")):
@@ -139,7 +139,7 @@ def check(source: Path) -> list[Finding]:
             else:
                 needed.add(permit)
     findings += [
-        Finding(permit.path, 0, permit.name, "nobody uses this permit: remove it")
+        Finding(permit.path, 0, permit.name, "this permit is not used: remove it")
         for permit in PERMITS
         if permit not in needed and (source / permit.path).exists()
     ]
@@ -221,7 +221,7 @@ class _Walk(ast.NodeVisitor):
 
     def _judge_name(self, node: ast.AST, dotted: str) -> None:
         if dotted.startswith("arco."):
-            # A seam's own imports are not a back door: arco.core.clock.time is time.
+            # The imports of a seam must not be used to reach it: arco.core.clock.time is time.
             for part in dotted.split(".")[1:]:
                 if part in CLOCKS_AND_DICE:
                     self._report(node, dotted, CLOCKS_AND_DICE[part])

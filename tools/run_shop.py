@@ -1,4 +1,4 @@
-"""Runs the shop of examples/shop into an Arco of its own: what `make run` and `make demo` do.
+"""Starts an Arco and runs the shop of examples/shop on it: `make run` and `make demo`.
 
 `run_shop.py` works on ./.arco and keeps serving; `run_shop.py --demo` works on a temporary directory, looks
 at what came of it, and stops. One check of the shop fails, and that is expected: anything else is an error.
@@ -40,7 +40,7 @@ PLAIN_FILES = (
 
 KEPT_IN = """\
 The shop in {root} is there in the format {other}, and stays in it: make run FORMAT={other}.
-To begin anew: rm -r {root} && make run FORMAT={asked}"""
+To start over: rm -r {root} && make run FORMAT={asked}"""
 
 READ_IT = """\
 from pyiceberg.catalog import load_catalog
@@ -51,7 +51,7 @@ print(catalog.load_table("gold.spend_7d").scan(row_filter="ds = '2026-01-14'").t
 def main() -> int:
     """The exit code: 0 if the shop came out as it should."""
     asked = _arguments()
-    signal.signal(signal.SIGTERM, _end)  # whoever ends us ends the server as well
+    signal.signal(signal.SIGTERM, _end)  # a signal to this process ends the server too
     if not asked.demo:
         return _run(REPOSITORY / ".arco", asked)
     with tempfile.TemporaryDirectory(prefix="arco-demo-") as folder:
@@ -83,11 +83,11 @@ def _run(root: Path, asked: argparse.Namespace) -> int:
         before = _last_run(url)
         command = ("run", *_project(asked.format))
         code = run_without_steps(url, *command) if asked.demo else _arco(url, *command).returncode
-        if code != 0 or asked.demo:  # all is well in a shop that somebody has repaired
+        if code != 0 or asked.demo:  # a shop that was repaired has no problems to show
             run = _last_run(url)
             if (
                 code not in (0, 1) or run is None or run == before
-            ):  # none was begun: it has said why
+            ):  # no run was started, and the command printed why
                 return _without_a_run(asked, code)
             problem = _problem(url, run)
             if problem is not None:
@@ -140,10 +140,10 @@ def _serving(
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             ready = server.stdout.readline() if server.stdout is not None else ""
-            found = re.search(r"http://[^ ,]+", ready)
-            if found is None:
-                sys.exit(server.wait() or 1)  # it has said why
-            yield server, found[0]
+            match = re.search(r"http://[^ ,]+", ready)
+            if match is None:
+                sys.exit(server.wait() or 1)  # the server printed why
+            yield server, match[0]
         finally:
             server.terminate()
 
@@ -152,7 +152,7 @@ def _serve_on(server: "subprocess.Popen[str]") -> int:
     try:
         return server.wait()
     except KeyboardInterrupt:
-        return server.wait()  # it was told to stop as well
+        return server.wait()  # the server got the signal too
 
 
 def _other_format(url: str, asked: str) -> str | None:
@@ -186,14 +186,14 @@ def _problem(url: str, run: str) -> str | None:
 
 
 def _declare_personal_data(url: str) -> None:
-    """Say in the catalog which columns of the customers are personal: no pipeline can know that."""
+    """Mark the columns of the customers that hold personal data: no pipeline can know that."""
     for column, kind in (("name", "NAME"), ("email", "EMAIL"), ("phone", "PHONE")):
-        told = ("--pii", kind, "--sensitivity", "confidential")
-        _arco(url, "column", "change", "raw.customers", column, *told, capture=True)
+        pii_flags = ("--pii", kind, "--sensitivity", "confidential")
+        _arco(url, "column", "change", "raw.customers", column, *pii_flags, capture=True)
 
 
 def _project(format_: str) -> tuple[str, ...]:
-    """The flags that name the shop; Iceberg is what it is written in unless something else is said."""
+    """The flags that name the shop and, unless it is Iceberg, the format of its tables."""
     return ("--project", _short(SHOP), *(() if format_ == "iceberg" else ("--format", format_)))
 
 

@@ -1,7 +1,8 @@
 """Arco: a lakehouse catalog and orchestrator with no database.
 
-What pipelines are written with is here: `from arco import asset, checks, table, Daily`. It is imported when
-it is first asked for, so that importing Arco costs nothing, and it never imports Spark.
+Promises: this package exports the API for pipelines, `from arco import asset, checks, table, Daily`. Names
+are imported at their first use, so that importing Arco is cheap. Never imports Spark. May import
+`arco.flow.define` and `arco.flow.partition`.
 """
 
 from importlib import import_module
@@ -78,10 +79,10 @@ def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'arco' has no attribute {name!r}")
     if name in _OF_PARTITIONS:
-        found = import_module("arco.flow.partition")
+        module = import_module("arco.flow.partition")
     else:
-        found = import_module("arco.flow.define")
-    globals()[name] = value = getattr(found, name)
+        module = import_module("arco.flow.define")
+    globals()[name] = value = getattr(module, name)
     return value
 
 

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
 from arco.storage.signing import UrlSigner
-from tests.access.handmade import (
+from tests.access.forged_tokens import (
     CLAIMS,
     DAY_S,
     HEADER,

@@ -9,7 +9,7 @@ from arco.access.principal import Principal, PrincipalRole
 from arco.access.token import LocalTokens, parse_bearer
 from arco.core.errors import Denied, Invalid, Unauthenticated
 from arco.core.scope import Scope
-from tests.access.handmade import INSTALLATION_KEY
+from tests.access.forged_tokens import INSTALLATION_KEY
 from tests.clocks import HandClock, hand_runtime
 
 HERE = Scope("acme", "eu-1")

@@ -18,7 +18,7 @@ from arco.core.errors import Denied, Invalid, Unauthenticated
 from arco.core.scope import Scope
 from arco.storage.signing import UrlSigner, installation_key
 from tests.access import cases
-from tests.access.handmade import (
+from tests.access.forged_tokens import (
     CLAIMS,
     DAY_S,
     INSTALLATION_KEY,

@@ -11,7 +11,7 @@ from arco.flow.plan.table_state import PlanningState, TableState
 from arco.flow.publish.tables import ParquetTables
 from arco.iceberg.service import Iceberg
 from arco.ledger.writer import DomainWriters
-from arco.server.table_formats import TableFences, TableVersions
+from arco.server.coordinator import TableFences, TableVersions
 from arco.storage.store import Store
 
 

@@ -17,15 +17,15 @@ from arco.ledger.claim import Answer, Claim, key_chain, key_path, read_key
 from arco.ledger.envelope import Envelope
 from arco.ledger.writer import AppendReceipt
 from arco.storage.roles import Role
-from tests.catalog.attaching import attach, table_id
-from tests.catalog.workshop import (
+from tests.catalog.attach_requests import attach, table_id
+from tests.catalog.catalog_setup import (
     ANN,
     SCOPE,
-    Office,
+    ApiProcess,
+    CatalogSetup,
     Plain,
     Post,
     Told,
-    Workshop,
     after,
     answer_is_lost,
     held,
@@ -49,69 +49,69 @@ def code_of(answer: Answer) -> str:
     return json.decode(bytes(answer.body), str)
 
 
-async def outcomes_recorded(workshop: Workshop, key: str) -> int:
+async def outcomes_recorded(setup: CatalogSetup, key: str) -> int:
     """How many numbers the chain of a key has."""
-    await workshop.api.idempotency.close()
+    await setup.api.idempotency.close()
     path = key_path(SCOPE, principal=ANN, api="native", operation="CreateTable", key=key)
-    return len(await read_key(key_chain(workshop.store(Role.API), path)))
+    return len(await read_key(key_chain(setup.store(Role.API), path)))
 
 
 async def test_a_request_that_comes_again_gets_the_same_answer_and_does_nothing() -> None:
-    workshop = await started()
-    first = await workshop.api.do_once(new_table("a", "id bigint"), "k")
-    number = (await workshop.head()).number
-    await workshop.do(DropTable(target=t("a")))
-    for office in (workshop.api, workshop.office()):
-        again = await office.do_once(new_table("a", "id bigint"), "k")
+    setup = await started()
+    first = await setup.api.do_once(new_table("a", "id bigint"), "k")
+    number = (await setup.head()).number
+    await setup.do(DropTable(target=t("a")))
+    for api_process in (setup.api, setup.api_process()):
+        again = await api_process.do_once(new_table("a", "id bigint"), "k")
         assert bytes(again.body) == bytes(first.body)
     assert done_of(first).number == number
-    assert (await workshop.head()).number == number + 1
-    await workshop.close()
+    assert (await setup.head()).number == number + 1
+    await setup.close()
 
 
 async def test_a_key_with_another_body_is_refused() -> None:
-    workshop = await started()
-    await workshop.api.do_once(new_table("a"), "k")
+    setup = await started()
+    await setup.api.do_once(new_table("a"), "k")
     with pytest.raises(KeyReused):
-        await workshop.api.do_once(new_table("b"), "k")
-    assert await names_in(await workshop.head()) == ["a"]
-    await workshop.close()
+        await setup.api.do_once(new_table("b"), "k")
+    assert await names_in(await setup.head()) == ["a"]
+    await setup.close()
 
 
 async def test_a_refusal_is_kept_although_its_cause_is_gone() -> None:
-    workshop = await started()
-    await workshop.table("a")
-    first = await workshop.api.do_once(new_table("a"), "k")
+    setup = await started()
+    await setup.table("a")
+    first = await setup.api.do_once(new_table("a"), "k")
     assert (first.status, code_of(first)) == (409, "already_exists")
-    await workshop.do(DropTable(target=t("a")))
-    again = await workshop.office().do_once(new_table("a"), "k")
+    await setup.do(DropTable(target=t("a")))
+    again = await setup.api_process().do_once(new_table("a"), "k")
     assert (again.status, code_of(again)) == (409, "already_exists")
-    assert await names_in(await workshop.head()) == []
-    await workshop.close()
+    assert await names_in(await setup.head()) == []
+    await setup.close()
 
 
 async def test_trouble_on_the_way_is_not_kept() -> None:
-    workshop = await started()
-    workshop.post.next(is_down)
+    setup = await started()
+    setup.post.next(is_down)
     with pytest.raises(Unavailable):
-        await workshop.api.do_once(new_table("a"), "k")
-    workshop.clock.pass_by(timedelta(seconds=3))
-    assert done_of(await workshop.api.do_once(new_table("a"), "k")).name == "a"
-    await workshop.close()
+        await setup.api.do_once(new_table("a"), "k")
+    setup.clock.pass_by(timedelta(seconds=3))
+    assert done_of(await setup.api.do_once(new_table("a"), "k")).name == "a"
+    await setup.close()
 
 
 async def test_while_another_is_at_work_a_second_request_only_looks() -> None:
-    workshop = await started()
-    arrive = workshop.runtime.tasks.event()
-    workshop.post.next(held(arrive))
-    first = asyncio.create_task(workshop.api.do_once(new_table("a"), "k"))
-    await until(lambda: len(workshop.post.calls) == 3)
+    setup = await started()
+    arrive = setup.runtime.tasks.event()
+    setup.post.next(held(arrive))
+    first = asyncio.create_task(setup.api.do_once(new_table("a"), "k"))
+    await until(lambda: len(setup.post.calls) == 3)
     with pytest.raises(Unavailable) as busy:
-        await workshop.office().do_once(new_table("a"), "k")
+        await setup.api_process().do_once(new_table("a"), "k")
     assert busy.value.retry_after_ms
     arrive.set()
     assert done_of(await first).name == "a"
-    await workshop.close()
+    await setup.close()
 
 
 class Killed(BaseException):
@@ -126,42 +126,42 @@ async def published_and_killed(post: Post, call: SyncCompact) -> PublishedCommit
 
 
 async def test_after_a_crash_between_commit_and_outcome_the_retry_finds_the_commit() -> None:
-    workshop = await started()
-    workshop.post.next(published_and_killed)
-    victim = workshop.office()
-    before = (await workshop.head()).number
-    workshop.api.lease.lost()
+    setup = await started()
+    setup.post.next(published_and_killed)
+    victim = setup.api_process()
+    before = (await setup.head()).number
+    setup.api.lease.lost()
     gone = asyncio.create_task(victim.do_once(new_table("a", "id bigint"), "k"))
-    await until(lambda: workshop.post.published > 0)
+    await until(lambda: setup.post.published > 0)
     number = before + 1
     # At once: what has landed needs no takeover.
-    answer = done_of(await workshop.api.do_once(new_table("a", "id bigint"), "k"))
+    answer = done_of(await setup.api.do_once(new_table("a", "id bigint"), "k"))
     assert answer.number == number
-    found = await (await workshop.head()).table(t("a"))
+    found = await (await setup.head()).table(t("a"))
     assert (answer.id, answer.commit) == (found.row.table_id, found.commit)
     assert answer.columns == ["id"]
-    assert await outcomes_recorded(workshop, "k") == 2
-    await bury(gone, victim, workshop)
+    assert await outcomes_recorded(setup, "k") == 2
+    await bury(gone, victim, setup)
 
 
 async def test_what_a_crash_left_undone_is_taken_over_with_the_same_ids() -> None:
-    workshop = await started()
-    arrive = workshop.runtime.tasks.event()
-    victim = workshop.office()
-    workshop.api.lease.lost()
-    workshop.post.next(held(arrive, is_lost))
-    sent = len(workshop.post.calls)
+    setup = await started()
+    arrive = setup.runtime.tasks.event()
+    victim = setup.api_process()
+    setup.api.lease.lost()
+    setup.post.next(held(arrive, is_lost))
+    sent = len(setup.post.calls)
     gone = asyncio.create_task(victim.do_once(new_table("a"), "k"))
-    await until(lambda: len(workshop.post.calls) > sent)
-    meant = json.decode(bytes(workshop.post.calls[-1].events[0].payload), dict[str, object])
+    await until(lambda: len(setup.post.calls) > sent)
+    meant = json.decode(bytes(setup.post.calls[-1].events[0].payload), dict[str, object])
     victim.lease.lost()
-    workshop.clock.pass_by(timedelta(seconds=3))
-    answer = done_of(await workshop.api.do_once(new_table("a"), "k"))
+    setup.clock.pass_by(timedelta(seconds=3))
+    answer = done_of(await setup.api.do_once(new_table("a"), "k"))
     assert answer.id == meant["object_id"]
-    await bury(gone, victim, workshop)
+    await bury(gone, victim, setup)
 
 
-async def attached_once(office: Office, table: str, wishes: list[AttachTable]) -> Answer:
+async def attached_once(api_process: ApiProcess, table: str, wishes: list[AttachTable]) -> Answer:
     """Attach a table whose id the claim has fixed."""
 
     def request_of(claim: Claim) -> Ddl:
@@ -173,61 +173,61 @@ async def attached_once(office: Office, table: str, wishes: list[AttachTable]) -
         return wishes[-1]
 
     ids = {"object": table, "metadata": "1"}
-    work = ChangeWork(office.committer, request_of, ANN, Plain(), ids)
+    work = ChangeWork(api_process.committer, request_of, ANN, Plain(), ids)
     path = key_path(SCOPE, principal=ANN, api="iceberg", operation="create", key="k")
-    return await office.idempotency.once(path, "body", work)
+    return await api_process.idempotency.once(path, "body", work)
 
 
 async def test_a_takeover_asks_for_the_very_object_that_the_first_claim_has_fixed() -> None:
-    workshop = await started()
+    setup = await started()
     wishes: list[AttachTable] = []
-    workshop.post.next(is_down)
+    setup.post.next(is_down)
     with pytest.raises(Unavailable):
-        await attached_once(workshop.api, table_id(1), wishes)
-    workshop.clock.pass_by(timedelta(seconds=3))
-    taker = workshop.office()
-    workshop.api.lease.lost()
+        await attached_once(setup.api, table_id(1), wishes)
+    setup.clock.pass_by(timedelta(seconds=3))
+    taker = setup.api_process()
+    setup.api.lease.lost()
     answer = done_of(await attached_once(taker, table_id(2), wishes))
     assert answer.id == table_id(1)
     assert [wish.table_id for wish in wishes] == [table_id(1)] * 2
-    assert done_of(await attached_once(workshop.api, table_id(3), wishes)) == answer
+    assert done_of(await attached_once(setup.api, table_id(3), wishes)) == answer
     assert len(wishes) == 2
-    await workshop.close()
+    await setup.close()
 
 
-async def bury(gone: "asyncio.Task[Answer]", victim: Office, workshop: Workshop) -> None:
+async def bury(gone: "asyncio.Task[Answer]", victim: ApiProcess, setup: CatalogSetup) -> None:
     """End a process that was killed: its tasks would outlive the test."""
     gone.cancel()
     if victim.committer._pump is not None:
         victim.committer._pump.cancel()
-    workshop.offices.remove(victim)
+    setup.api_processes.remove(victim)
     await victim.lease.close()
-    await workshop.close()
+    await setup.close()
 
 
 async def test_of_an_old_holder_and_its_taker_only_one_carries_it_out() -> None:
-    workshop = await started()
-    taker = workshop.office()
+    setup = await started()
+    taker = setup.api_process()
     answers: list[Answer] = []
 
     async def take_over() -> None:
-        workshop.clock.pass_by(timedelta(seconds=3))
-        workshop.api.lease.lost()
+        setup.clock.pass_by(timedelta(seconds=3))
+        setup.api.lease.lost()
         answers.append(await taker.do_once(new_table("a"), "k"))
 
-    workshop.post.next(after(take_over))
-    mine = await workshop.api.do_once(new_table("a"), "k")
+    setup.post.next(after(take_over))
+    mine = await setup.api.do_once(new_table("a"), "k")
     assert done_of(mine).number == done_of(answers[0]).number
-    assert [name for m in await workshop.manifests() for name in m.requests if name] == [
-        *dict.fromkeys(name for m in await workshop.manifests() for name in m.requests)
+    assert [name for m in await setup.manifests() for name in m.requests if name] == [
+        *dict.fromkeys(name for m in await setup.manifests() for name in m.requests)
     ]
-    assert await names_in(await workshop.head()) == ["a"]
-    await workshop.close()
+    assert await names_in(await setup.head()) == ["a"]
+    await setup.close()
 
 
-def during_append(workshop: Workshop, step: Callable[[], Awaitable[None]]) -> None:
+def during_append(setup: CatalogSetup, step: Callable[[], Awaitable[None]]) -> None:
     """Something happens while our first append is on its way."""
-    writer = workshop.api.committer._writer
+    writer = setup.api.committer._writer
     append, done = writer.append, asyncio.Event()
 
     async def slow(events: Sequence[Envelope]) -> AppendReceipt:
@@ -240,116 +240,116 @@ def during_append(workshop: Workshop, step: Callable[[], Awaitable[None]]) -> No
 
 
 async def test_a_neighbour_that_was_taken_over_holds_up_nobody() -> None:
-    workshop = await started()
+    setup = await started()
     taken: list[Answer] = []
 
     async def take_over() -> None:
-        workshop.clock.pass_by(timedelta(seconds=3))
-        workshop.api.lease.lost()
-        taken.append(await workshop.office().do_once(new_table("keyed"), "k"))
+        setup.clock.pass_by(timedelta(seconds=3))
+        setup.api.lease.lost()
+        taken.append(await setup.api_process().do_once(new_table("keyed"), "k"))
 
-    during_append(workshop, take_over)
+    during_append(setup, take_over)
     keyed, plain = await asyncio.gather(
-        workshop.api.do_once(new_table("keyed"), "k"), workshop.api.do(new_table("plain"))
+        setup.api.do_once(new_table("keyed"), "k"), setup.api.do(new_table("plain"))
     )
     assert done_of(keyed) == done_of(taken[0])
     assert plain.object.row.name == "plain"
-    assert await names_in(await workshop.head()) == ["keyed", "plain"]
-    await workshop.close()
+    assert await names_in(await setup.head()) == ["keyed", "plain"]
+    await setup.close()
 
 
 async def test_who_was_taken_over_publishes_no_more_though_the_taker_has_done_nothing_yet() -> None:
-    workshop = await started()
+    setup = await started()
 
     async def claim_only() -> None:
-        workshop.clock.pass_by(timedelta(seconds=3))
-        workshop.api.lease.lost()
-        workshop.post.next(is_down)
+        setup.clock.pass_by(timedelta(seconds=3))
+        setup.api.lease.lost()
+        setup.post.next(is_down)
         with pytest.raises(Unavailable):
-            await workshop.office().do_once(new_table("keyed"), "k")
+            await setup.api_process().do_once(new_table("keyed"), "k")
 
-    during_append(workshop, claim_only)
+    during_append(setup, claim_only)
     keyed, plain = await asyncio.gather(
-        workshop.api.do_once(new_table("keyed"), "k"),
-        workshop.api.do(new_table("plain")),
+        setup.api.do_once(new_table("keyed"), "k"),
+        setup.api.do(new_table("plain")),
         return_exceptions=True,
     )
     assert isinstance(keyed, Unavailable)
     assert not isinstance(plain, BaseException)
-    assert await names_in(await workshop.head()) == ["plain"]
-    await workshop.close()
+    assert await names_in(await setup.head()) == ["plain"]
+    await setup.close()
 
 
 async def test_a_lost_answer_under_a_key_is_a_success() -> None:
-    workshop = await started()
-    workshop.post.next(answer_is_lost)
-    first = await workshop.api.do_once(new_table("a"), "k")
+    setup = await started()
+    setup.post.next(answer_is_lost)
+    first = await setup.api.do_once(new_table("a"), "k")
     assert done_of(first).name == "a"
-    assert bytes((await workshop.api.do_once(new_table("a"), "k")).body) == bytes(first.body)
-    await workshop.close()
+    assert bytes((await setup.api.do_once(new_table("a"), "k")).body) == bytes(first.body)
+    await setup.close()
 
 
 async def test_an_unknown_outcome_under_a_key_stays_unknown_until_it_is_found() -> None:
-    workshop = await started()
-    workshop.post.next(is_lost)
+    setup = await started()
+    setup.post.next(is_lost)
     with pytest.raises(Unknown):
-        await workshop.api.do_once(new_table("a"), "k")
-    await workshop.compactor.sync_compact(workshop.post.calls[-1])
-    answer = done_of(await workshop.api.do_once(new_table("a"), "k"))
-    assert answer.commit_ulid == workshop.post.calls[-1].commit_ulid
-    assert await names_in(await workshop.head()) == ["a"]
-    await workshop.close()
+        await setup.api.do_once(new_table("a"), "k")
+    await setup.compactor.sync_compact(setup.post.calls[-1])
+    answer = done_of(await setup.api.do_once(new_table("a"), "k"))
+    assert answer.commit_ulid == setup.post.calls[-1].commit_ulid
+    assert await names_in(await setup.head()) == ["a"]
+    await setup.close()
 
 
 async def test_a_refusal_by_the_store_is_no_verdict_on_the_request() -> None:
-    workshop = await started()
-    workshop.post.next(refused(Denied("the service token is not ours")))
+    setup = await started()
+    setup.post.next(refused(Denied("the service token is not ours")))
     with pytest.raises(Unavailable):
-        await workshop.api.do_once(new_table("a"), "k")
-    assert await outcomes_recorded(workshop, "k") == 1, "a claim, and no outcome"
-    await workshop.close()
+        await setup.api.do_once(new_table("a"), "k")
+    assert await outcomes_recorded(setup, "k") == 1, "a claim, and no outcome"
+    await setup.close()
 
 
 async def test_keys_are_apart_for_each_operation() -> None:
-    workshop = await started()
-    await workshop.api.do_once(new_table("a"), "k")
-    await workshop.api.do_once(DropTable(target=t("a")), "k")
+    setup = await started()
+    await setup.api.do_once(new_table("a"), "k")
+    await setup.api.do_once(DropTable(target=t("a")), "k")
     request: CreateTable = new_table("a")
-    await workshop.api.do_once(request, "k2")
-    assert await names_in(await workshop.head()) == ["a"]
-    await workshop.close()
+    await setup.api.do_once(request, "k2")
+    assert await names_in(await setup.head()) == ["a"]
+    await setup.close()
 
 
 async def test_many_under_keys_share_a_group_and_retry_together() -> None:
-    workshop = await started()
-    before = (await workshop.head()).number
+    setup = await started()
+    before = (await setup.head()).number
 
     async def one(n: int) -> Answer:
-        return await workshop.api.do_once(new_table(f"t{n}"), f"k{n}")
+        return await setup.api.do_once(new_table(f"t{n}"), f"k{n}")
 
     first = await asyncio.gather(*(one(n) for n in range(20)))
-    assert (await workshop.head()).number <= before + 4
+    assert (await setup.head()).number <= before + 4
     again = await asyncio.gather(*(one(n) for n in range(20)))
     assert [bytes(each.body) for each in again] == [bytes(each.body) for each in first]
-    await workshop.close()
+    await setup.close()
 
 
 async def test_evidence_that_was_collected_leaves_only_its_own_request_in_doubt() -> None:
-    workshop = await started()
-    workshop.post.next(is_down)
+    setup = await started()
+    setup.post.next(is_down)
     with pytest.raises(Unavailable):
-        await workshop.api.do_once(new_table("old"), "k")
+        await setup.api.do_once(new_table("old"), "k")
     for n in range(4):
-        await workshop.table(f"t{n}")
-    janitor = workshop.store(Role.JANITOR)
-    head = (await workshop.head()).number
+        await setup.table(f"t{n}")
+    janitor = setup.store(Role.JANITOR)
+    head = (await setup.head()).number
     await manifests_of(janitor, "catalog").raise_floor(head)
-    workshop.clock.pass_by(timedelta(seconds=3))
+    setup.clock.pass_by(timedelta(seconds=3))
     old, plain = await asyncio.gather(
-        workshop.api.do_once(new_table("old"), "k"),
-        workshop.api.do(new_table("plain")),
+        setup.api.do_once(new_table("old"), "k"),
+        setup.api.do(new_table("plain")),
         return_exceptions=True,
     )
     assert isinstance(old, Unknown)
     assert not isinstance(plain, BaseException)
-    await workshop.close()
+    await setup.close()

@@ -12,13 +12,13 @@ from arco.core.scope import Scope
 from arco.storage.backend import ObservedBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
-from tests.catalog.workshop import (
+from tests.catalog.catalog_setup import (
+    CatalogSetup,
     Post,
-    Workshop,
     _office,
     is_lost,
     new_table,
-    open_workshop,
+    open_setup,
     started,
     t,
 )
@@ -34,38 +34,38 @@ class Far(Recorder):
         await asyncio.sleep(0.01)
 
 
-def watched(workshop: Workshop, recorder: Recorder, role: Role) -> Store:
-    backend = Interposed(workshop.backend, before=recorder.begin, after=recorder.end)
-    return Store(backend, workshop.runtime, scope=Scope(), role=role)
+def watched(setup: CatalogSetup, recorder: Recorder, role: Role) -> Store:
+    backend = Interposed(setup.backend, before=recorder.begin, after=recorder.end)
+    return Store(backend, setup.runtime, scope=Scope(), role=role)
 
 
-def counted(workshop: Workshop, recorder: Recorder, role: Role) -> Store:
-    backend = ObservedBackend(workshop.backend, recorder, workshop.runtime.clock)
-    return Store(backend, workshop.runtime, scope=Scope(), role=role)
+def counted(setup: CatalogSetup, recorder: Recorder, role: Role) -> Store:
+    backend = ObservedBackend(setup.backend, recorder, setup.runtime.clock)
+    return Store(backend, setup.runtime, scope=Scope(), role=role)
 
 
-async def merged(tables: int = 12) -> Workshop:
+async def merged(tables: int = 12) -> CatalogSetup:
     """A catalog with a base below its tail, and a fresh hint."""
-    workshop = await started(open_workshop())
+    setup = await started(open_setup())
     for n in range(tables):
-        await workshop.table(f"t{n}", "id bigint", "v string")
-    assert await workshop.compactor.merge() is not None
-    await workshop.table("newest", "id bigint")
-    await workshop.close()
-    return workshop
+        await setup.table(f"t{n}", "id bigint", "v string")
+    assert await setup.compactor.merge() is not None
+    await setup.table("newest", "id bigint")
+    await setup.close()
+    return setup
 
 
-async def cold(workshop: Workshop, recorder: Recorder) -> SnapshotReader:
+async def cold(setup: CatalogSetup, recorder: Recorder) -> SnapshotReader:
     recorder.clear()
-    return SnapshotReader(watched(workshop, recorder, Role.READER))
+    return SnapshotReader(watched(setup, recorder, Role.READER))
 
 
 @pytest.mark.parametrize("name", ["t3", "newest"])
 async def test_a_table_by_its_name_takes_four_round_trips_from_nothing_and_one_warm(
     name: str,
 ) -> None:
-    workshop, recorder = await merged(), Far()
-    reader = await cold(workshop, recorder)
+    setup, recorder = await merged(), Far()
+    reader = await cold(setup, recorder)
     found = await (await reader.head()).table(t(name))
     assert recorder.round_trips <= 4
     assert await (await reader.head()).columns(found.row.table_id)
@@ -78,8 +78,8 @@ async def test_a_table_by_its_name_takes_four_round_trips_from_nothing_and_one_w
 
 @pytest.mark.parametrize("name", ["t3", "newest"])
 async def test_a_table_with_its_columns_takes_five_round_trips_from_nothing(name: str) -> None:
-    workshop, recorder = await merged(), Far()
-    snapshot = await (await cold(workshop, recorder)).head()
+    setup, recorder = await merged(), Far()
+    snapshot = await (await cold(setup, recorder)).head()
     assert await snapshot.columns((await snapshot.table(t(name))).row.table_id)
     assert recorder.round_trips <= 5
 
@@ -88,10 +88,10 @@ async def test_a_table_with_its_columns_takes_five_round_trips_from_nothing(name
 async def test_a_table_by_its_id_with_its_columns_takes_five_round_trips_from_nothing(
     name: str,
 ) -> None:
-    workshop, recorder = await merged(), Far()
-    table_id = (await (await workshop.cold().head()).table(t(name))).row.table_id
-    snapshot = await (await cold(workshop, recorder)).head()
-    found, columns = await workshop.runtime.tasks.gather(
+    setup, recorder = await merged(), Far()
+    table_id = (await (await setup.cold().head()).table(t(name))).row.table_id
+    snapshot = await (await cold(setup, recorder)).head()
+    found, columns = await setup.runtime.tasks.gather(
         snapshot.find(table_id),
         snapshot.columns(table_id),
     )
@@ -101,103 +101,103 @@ async def test_a_table_by_its_id_with_its_columns_takes_five_round_trips_from_no
 
 
 async def test_a_change_takes_four_round_trips_and_six_with_a_key() -> None:
-    workshop, recorder = await started(), Far()
-    compactor = CatalogCompactor(watched(workshop, recorder, Role.COMPACTOR))
-    post = Post(compactor, workshop.runtime)
-    office = _office(watched(workshop, recorder, Role.API), post, workshop.rules)
-    workshop.api.lease.lost()
-    await office.do(new_table("warm"))
+    setup, recorder = await started(), Far()
+    compactor = CatalogCompactor(watched(setup, recorder, Role.COMPACTOR))
+    post = Post(compactor, setup.runtime)
+    api_process = _office(watched(setup, recorder, Role.API), post, setup.rules)
+    setup.api.lease.lost()
+    await api_process.do(new_table("warm"))
     recorder.clear()
-    await office.do(new_table("a", "id bigint"))
+    await api_process.do(new_table("a", "id bigint"))
     assert recorder.round_trips <= 4
     recorder.clear()
-    await office.do_once(new_table("b", "id bigint"), "k")
+    await api_process.do_once(new_table("b", "id bigint"), "k")
     assert recorder.round_trips <= 6
-    await office.idempotency.close()
-    await office.committer.close()
+    await api_process.idempotency.close()
+    await api_process.committer.close()
     await compactor.close()
-    await workshop.close()
+    await setup.close()
 
 
 async def test_the_compactor_does_not_read_back_what_it_has_written() -> None:
-    workshop, recorder = await started(), Recorder()
-    assert await workshop.compactor.merge() is not None
-    compactor = CatalogCompactor(counted(workshop, recorder, Role.COMPACTOR))
-    office = _office(workshop.store(Role.API), Post(compactor, workshop.runtime), workshop.rules)
+    setup, recorder = await started(), Recorder()
+    assert await setup.compactor.merge() is not None
+    compactor = CatalogCompactor(counted(setup, recorder, Role.COMPACTOR))
+    api_process = _office(setup.store(Role.API), Post(compactor, setup.runtime), setup.rules)
 
     async def files_read_by_a_merge(prefix: str) -> int:
         for n in range(3):
-            await office.do(new_table(f"{prefix}{n}", "id bigint"))
+            await api_process.do(new_table(f"{prefix}{n}", "id bigint"))
         recorder.clear()
         assert await compactor.merge() is not None
         return len([key for verb, key in recorder.requests if verb == "get" and "/all/" in key])
 
     assert await files_read_by_a_merge("a") <= 2  # of the base that another has written
     assert await files_read_by_a_merge("b") == 0
-    await office.idempotency.close()
-    await office.committer.close()
+    await api_process.idempotency.close()
+    await api_process.committer.close()
     await compactor.close()
-    await workshop.close()
+    await setup.close()
 
 
 async def test_a_token_is_looked_up_once_and_its_successor_for_every_commit() -> None:
-    workshop, recorder = await started(), Recorder()
-    compactor = CatalogCompactor(counted(workshop, recorder, Role.COMPACTOR))
-    office = _office(workshop.store(Role.API), Post(compactor, workshop.runtime), workshop.rules)
-    workshop.api.lease.lost()
+    setup, recorder = await started(), Recorder()
+    compactor = CatalogCompactor(counted(setup, recorder, Role.COMPACTOR))
+    api_process = _office(setup.store(Role.API), Post(compactor, setup.runtime), setup.rules)
+    setup.api.lease.lost()
     looks = []
     for n in range(3):
         recorder.clear()
-        await office.do(new_table(f"t{n}", "id bigint"))
+        await api_process.do(new_table(f"t{n}", "id bigint"))
         looks.append([verb for verb, key in recorder.requests if "/locks/" in key])
     assert looks == [["get", "get"], ["get"], ["get"]]
-    await office.idempotency.close()
-    await office.committer.close()
+    await api_process.idempotency.close()
+    await api_process.committer.close()
     await compactor.close()
-    await workshop.close()
+    await setup.close()
 
 
 async def test_a_takeover_takes_an_epoch_of_its_own() -> None:
-    workshop, recorder = await started(), Recorder()
-    office = _office(counted(workshop, recorder, Role.API), workshop.post, workshop.rules)
-    workshop.api.lease.lost()
-    await office.do(new_table("first", "id bigint"))
+    setup, recorder = await started(), Recorder()
+    api_process = _office(counted(setup, recorder, Role.API), setup.post, setup.rules)
+    setup.api.lease.lost()
+    await api_process.do(new_table("first", "id bigint"))
     await asyncio.sleep(0.4)
 
     async def epochs_taken() -> int:
         recorder.clear()
-        await office.do_once(new_table("a", "id bigint"), "k")
+        await api_process.do_once(new_table("a", "id bigint"), "k")
         taken = [verb for verb, key in recorder.requests if "/locks/" in key]
         return taken.count("create")
 
-    workshop.post.next(is_lost)
+    setup.post.next(is_lost)
     with pytest.raises(Unknown):
         await epochs_taken()
     await asyncio.sleep(0.4)
-    workshop.clock.pass_by(timedelta(seconds=3))
+    setup.clock.pass_by(timedelta(seconds=3))
     assert await epochs_taken() == 1
-    await office.idempotency.close()
-    await office.committer.close()
-    await workshop.close()
+    await api_process.idempotency.close()
+    await api_process.committer.close()
+    await setup.close()
 
 
 async def test_changes_that_come_alone_take_no_epoch_and_still_stand_back_for_another() -> None:
-    workshop, recorder = await started(), Recorder()
-    office = _office(counted(workshop, recorder, Role.API), workshop.post, workshop.rules)
-    workshop.api.lease.lost()
-    await office.do(new_table("first", "id bigint"))
+    setup, recorder = await started(), Recorder()
+    api_process = _office(counted(setup, recorder, Role.API), setup.post, setup.rules)
+    setup.api.lease.lost()
+    await api_process.do(new_table("first", "id bigint"))
     for name in ("a", "b"):
         await asyncio.sleep(0.4)
         recorder.clear()
-        await office.do(new_table(name, "id bigint"))
+        await api_process.do(new_table(name, "id bigint"))
         assert not [verb for verb, key in recorder.requests if "/locks/" in key]
-    await workshop.table("of_another_process")
+    await setup.table("of_another_process")
     await asyncio.sleep(0.4)
     recorder.clear()
-    await office.do(new_table("c", "id bigint"))
+    await api_process.do(new_table("c", "id bigint"))
     assert "create" in [verb for verb, key in recorder.requests if "/locks/" in key]
-    tokens = [each.fencing_token for each in await workshop.manifests()]
+    tokens = [each.fencing_token for each in await setup.manifests()]
     assert tokens[-4] == tokens[-3] < tokens[-2] < tokens[-1]
-    await office.idempotency.close()
-    await office.committer.close()
-    await workshop.close()
+    await api_process.idempotency.close()
+    await api_process.committer.close()
+    await setup.close()

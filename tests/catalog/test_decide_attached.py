@@ -35,17 +35,17 @@ from arco.core.errors import (
     PreconditionFailed,
     Unavailable,
 )
-from tests.catalog.attaching import (
+from tests.catalog.attach_requests import (
     FOREIGN,
     S2,
     attach,
     column,
     refuses,
-    routed_workshop,
+    routed_setup,
     row_of,
     table_id,
 )
-from tests.catalog.workshop import (
+from tests.catalog.catalog_setup import (
     S,
     answer_is_lost,
     as_table,
@@ -58,61 +58,61 @@ from tests.catalog.workshop import (
 
 
 async def test_an_attached_table_has_a_name_columns_and_the_numbers_of_its_chain() -> None:
-    workshop = await routed_workshop()
+    setup = await routed_setup()
     request = msgspec.structs.replace(
         attach(1), comment="c", properties={"k": "v"}, born=3, projected=4
     )
-    done = await workshop.do(request)
+    done = await setup.do(request)
     assert done.operation == "create_table"
-    row = await row_of(workshop, 1)
+    row = await row_of(setup, 1)
     assert row == as_table(done)
     assert (row.name, row.kind, row.format) == ("t1", ObjectKind.TABLE, TableFormat.ICEBERG)
     assert (row.table_type, row.location) == (TableType.MANAGED, f"warehouse/{table_id(1)}/")
     assert (row.born, row.projected, row.last_field_id) == (3, 4, 2)
     assert (row.comment, row.properties, row.owner) == ("c", {"k": "v"}, "user:ann")
-    snapshot = await workshop.cold().head()
+    snapshot = await setup.cold().head()
     found = await snapshot.table(t("t1"))
     assert found.row.table_id == table_id(1)
     columns = [each.row for each in await snapshot.columns(table_id(1))]
     assert [(c.name, c.field_id, c.position) for c in columns] == [("id", 1, 0), ("v", 2, 1)]
     assert columns[0].column_id == column_id(table_id(1), 1)
     assert [v.version for v in await snapshot.schema_versions(table_id(1))] == [1]
-    await workshop.close()
+    await setup.close()
 
 
 async def test_a_view_is_attached_as_one() -> None:
-    workshop = await routed_workshop()
-    done = await workshop.do(msgspec.structs.replace(attach(1), kind=ObjectKind.VIEW))
+    setup = await routed_setup()
+    done = await setup.do(msgspec.structs.replace(attach(1), kind=ObjectKind.VIEW))
     assert done.operation == "create_view"
-    assert (await row_of(workshop, 1)).kind is ObjectKind.VIEW
-    assert (await workshop.do(ReleaseTable(table_id=table_id(1), tombstone=1))).operation == (
+    assert (await row_of(setup, 1)).kind is ObjectKind.VIEW
+    assert (await setup.do(ReleaseTable(table_id=table_id(1), tombstone=1))).operation == (
         "drop_view"
     )
-    await workshop.close()
+    await setup.close()
 
 
 async def test_a_name_that_is_taken_or_nowhere_is_refused() -> None:
-    workshop = await routed_workshop()
-    await workshop.table("plain")
+    setup = await routed_setup()
+    await setup.table("plain")
     nowhere = msgspec.structs.replace(attach(1), schema=S2)
-    await refuses(workshop, nowhere, NotFound)
-    await refuses(workshop, attach(1, name="plain"), AlreadyExists)
-    await workshop.do(attach(1))
-    await refuses(workshop, attach(2, name="t1"), AlreadyExists)
-    await workshop.close()
+    await refuses(setup, nowhere, NotFound)
+    await refuses(setup, attach(1, name="plain"), AlreadyExists)
+    await setup.do(attach(1))
+    await refuses(setup, attach(2, name="t1"), AlreadyExists)
+    await setup.close()
 
 
 async def test_an_id_is_used_once_whatever_it_stands_for() -> None:
-    workshop = await routed_workshop()
-    await workshop.do(attach(1))
+    setup = await routed_setup()
+    await setup.do(attach(1))
     again = attach(1, name="other")
-    await refuses(workshop, again, AlreadyExists)
-    await workshop.do(ReleaseTable(table_id=table_id(1), tombstone=1))
-    await refuses(workshop, again, AlreadyExists)
-    schema = await workshop.schema("s2")
+    await refuses(setup, again, AlreadyExists)
+    await setup.do(ReleaseTable(table_id=table_id(1), tombstone=1))
+    await refuses(setup, again, AlreadyExists)
+    schema = await setup.schema("s2")
     taken = msgspec.structs.replace(attach(2), table_id=schema.schema_id)
-    await refuses(workshop, taken, AlreadyExists)
-    await workshop.close()
+    await refuses(setup, taken, AlreadyExists)
+    await setup.close()
 
 
 @pytest.mark.parametrize(
@@ -142,67 +142,67 @@ async def test_an_id_is_used_once_whatever_it_stands_for() -> None:
     ids=str,
 )
 async def test_what_no_table_can_be_like_is_refused(wrong: dict[str, object]) -> None:
-    workshop = await routed_workshop()
-    await refuses(workshop, msgspec.structs.replace(attach(1), **wrong), Invalid)
-    await workshop.close()
+    setup = await routed_setup()
+    await refuses(setup, msgspec.structs.replace(attach(1), **wrong), Invalid)
+    await setup.close()
 
 
 async def test_a_uuid_is_live_under_one_table() -> None:
-    workshop = await routed_workshop()
-    await workshop.do(attach(1, uuid=FOREIGN.upper()))
-    assert (await row_of(workshop, 1)).table_uuid == FOREIGN
-    await refuses(workshop, attach(2, uuid=FOREIGN), AlreadyExists)
-    snapshot = await workshop.cold().head()
+    setup = await routed_setup()
+    await setup.do(attach(1, uuid=FOREIGN.upper()))
+    assert (await row_of(setup, 1)).table_uuid == FOREIGN
+    await refuses(setup, attach(2, uuid=FOREIGN), AlreadyExists)
+    snapshot = await setup.cold().head()
     found = await snapshot.table_by_uuid(FOREIGN.upper())
     assert found is not None
     assert found.row.table_id == table_id(1)
     with pytest.raises(NotFound):
         await snapshot.find(f"uuid:{FOREIGN}", dropped=True)
-    await workshop.do(ReleaseTable(table_id=table_id(1), tombstone=1))
-    assert await (await workshop.cold().head()).table_by_uuid(FOREIGN) is None
-    await workshop.do(attach(2, uuid=FOREIGN))
-    await refuses(workshop, RestoreTable(table_id=table_id(1), born=2), AlreadyExists)
-    await workshop.do(ReleaseTable(table_id=table_id(2), tombstone=1))
-    await workshop.do(RestoreTable(table_id=table_id(1), born=2))
-    again = await (await workshop.cold().head()).table_by_uuid(FOREIGN)
+    await setup.do(ReleaseTable(table_id=table_id(1), tombstone=1))
+    assert await (await setup.cold().head()).table_by_uuid(FOREIGN) is None
+    await setup.do(attach(2, uuid=FOREIGN))
+    await refuses(setup, RestoreTable(table_id=table_id(1), born=2), AlreadyExists)
+    await setup.do(ReleaseTable(table_id=table_id(2), tombstone=1))
+    await setup.do(RestoreTable(table_id=table_id(1), born=2))
+    again = await (await setup.cold().head()).table_by_uuid(FOREIGN)
     assert again is not None
     assert again.row.table_id == table_id(1)
-    await workshop.close()
+    await setup.close()
 
 
 async def test_an_id_is_a_uuid_too() -> None:
-    workshop = await routed_workshop()
-    await workshop.do(attach(1, uuid=table_id(1)))
-    assert (await row_of(workshop, 1)).table_uuid is None
-    await refuses(workshop, attach(2, uuid=table_id(1)), AlreadyExists)
-    await workshop.do(ReleaseTable(table_id=table_id(1), tombstone=1))
-    await workshop.do(attach(2, uuid=table_id(1)))
-    await refuses(workshop, RestoreTable(table_id=table_id(1), born=2), AlreadyExists)
-    found = await (await workshop.cold().head()).table_by_uuid(table_id(1))
+    setup = await routed_setup()
+    await setup.do(attach(1, uuid=table_id(1)))
+    assert (await row_of(setup, 1)).table_uuid is None
+    await refuses(setup, attach(2, uuid=table_id(1)), AlreadyExists)
+    await setup.do(ReleaseTable(table_id=table_id(1), tombstone=1))
+    await setup.do(attach(2, uuid=table_id(1)))
+    await refuses(setup, RestoreTable(table_id=table_id(1), born=2), AlreadyExists)
+    found = await (await setup.cold().head()).table_by_uuid(table_id(1))
     assert found is not None
     assert found.row.table_id == table_id(2)
-    await workshop.close()
+    await setup.close()
 
 
 async def test_a_uuid_that_another_brings_keeps_its_own_table_away() -> None:
-    workshop = await routed_workshop()
-    await workshop.do(attach(2, uuid=table_id(1)))
-    await refuses(workshop, attach(1), AlreadyExists)
-    assert await (await workshop.cold().head()).table_by_uuid(table_id(2)) is None
-    await workshop.close()
+    setup = await routed_setup()
+    await setup.do(attach(2, uuid=table_id(1)))
+    await refuses(setup, attach(1), AlreadyExists)
+    assert await (await setup.cold().head()).table_by_uuid(table_id(2)) is None
+    await setup.close()
 
 
 async def test_several_tables_are_attached_in_one_commit() -> None:
-    workshop = await routed_workshop()
-    before = (await workshop.head()).number
-    done = await workshop.do(AttachTables(tables=(attach(2), attach(1, uuid=FOREIGN), attach(3))))
+    setup = await routed_setup()
+    before = (await setup.head()).number
+    done = await setup.do(AttachTables(tables=(attach(2), attach(1, uuid=FOREIGN), attach(3))))
     assert as_table(done).table_id == table_id(2)
     assert done.operation == "create_table"
-    head = await workshop.cold().head()
+    head = await setup.cold().head()
     assert head.number == before + 1
     assert await names_in(head) == ["t1", "t2", "t3"]
-    assert {(await row_of(workshop, n)).name for n in (1, 2, 3)} == {"t1", "t2", "t3"}
-    await workshop.close()
+    assert {(await row_of(setup, n)).name for n in (1, 2, 3)} == {"t1", "t2", "t3"}
+    await setup.close()
 
 
 @pytest.mark.parametrize(
@@ -219,70 +219,70 @@ async def test_several_tables_are_attached_in_one_commit() -> None:
 async def test_of_several_tables_none_is_attached_if_one_cannot_be(
     second: AttachTable, kind: type[ArcoError]
 ) -> None:
-    workshop = await routed_workshop()
+    setup = await routed_setup()
     first = attach(1, uuid=FOREIGN, location="s3://lake/a/")
-    await refuses(workshop, AttachTables(tables=(first, second)), kind)
-    assert await names_in(await workshop.cold().head()) == []
-    await refuses(workshop, AttachTables(tables=()), Invalid)
-    await workshop.do(AttachTables(tables=(first,)))
-    await workshop.close()
+    await refuses(setup, AttachTables(tables=(first, second)), kind)
+    assert await names_in(await setup.cold().head()) == []
+    await refuses(setup, AttachTables(tables=()), Invalid)
+    await setup.do(AttachTables(tables=(first,)))
+    await setup.close()
 
 
 async def test_a_released_table_is_gone_and_its_name_free() -> None:
-    workshop = await routed_workshop()
-    await workshop.do(attach(1))
-    done = await workshop.do(ReleaseTable(table_id=table_id(1), tombstone=1))
+    setup = await routed_setup()
+    await setup.do(attach(1))
+    done = await setup.do(ReleaseTable(table_id=table_id(1), tombstone=1))
     assert done.operation == "drop_table"
     assert as_table(done).dropped_at is not None
-    assert await names_in(await workshop.cold().head()) == []
-    await workshop.do(attach(2, name="t1"))
-    await workshop.close()
+    assert await names_in(await setup.cold().head()) == []
+    await setup.do(attach(2, name="t1"))
+    await setup.close()
 
 
 async def test_releasing_again_succeeds_and_leaves_the_moment_of_the_drop() -> None:
-    workshop = await routed_workshop()
-    await workshop.do(attach(1))
-    first = await workshop.do(ReleaseTable(table_id=table_id(1), tombstone=1))
-    workshop.clock.set_forward(timedelta(hours=1))
-    again = await workshop.do(ReleaseTable(table_id=table_id(1), tombstone=1))
+    setup = await routed_setup()
+    await setup.do(attach(1))
+    first = await setup.do(ReleaseTable(table_id=table_id(1), tombstone=1))
+    setup.clock.set_forward(timedelta(hours=1))
+    again = await setup.do(ReleaseTable(table_id=table_id(1), tombstone=1))
     assert as_table(again) == as_table(first)
     assert again.operation == "drop_table"
-    assert await row_of(workshop, 1) == as_table(first)
-    await workshop.close()
+    assert await row_of(setup, 1) == as_table(first)
+    await setup.close()
 
 
 async def test_a_release_that_comes_late_does_not_touch_what_was_born_again() -> None:
-    workshop = await routed_workshop()
-    await workshop.do(attach(1), ReleaseTable(table_id=table_id(1), tombstone=1))
-    await workshop.do(RestoreTable(table_id=table_id(1), born=2))
+    setup = await routed_setup()
+    await setup.do(attach(1), ReleaseTable(table_id=table_id(1), tombstone=1))
+    await setup.do(RestoreTable(table_id=table_id(1), born=2))
     for tombstone in (1, 2):
-        late = await workshop.do(ReleaseTable(table_id=table_id(1), tombstone=tombstone))
+        late = await setup.do(ReleaseTable(table_id=table_id(1), tombstone=tombstone))
         assert as_table(late).dropped_at is None
-    assert await names_in(await workshop.cold().head()) == ["t1"]
-    await workshop.do(ReleaseTable(table_id=table_id(1), tombstone=3))
-    assert await names_in(await workshop.cold().head()) == []
-    await workshop.close()
+    assert await names_in(await setup.cold().head()) == ["t1"]
+    await setup.do(ReleaseTable(table_id=table_id(1), tombstone=3))
+    assert await names_in(await setup.cold().head()) == []
+    await setup.close()
 
 
 async def test_two_releases_at_once_both_succeed() -> None:
-    workshop = await routed_workshop()
-    await workshop.do(attach(1))
+    setup = await routed_setup()
+    await setup.do(attach(1))
     release = ReleaseTable(table_id=table_id(1), tombstone=1)
-    one, two = await asyncio.gather(workshop.api.do(release), workshop.api.do(release))
+    one, two = await asyncio.gather(setup.api.do(release), setup.api.do(release))
     assert as_table(one).dropped_at == as_table(two).dropped_at
     assert one.number != two.number, "each row once in a commit"
-    await workshop.close()
+    await setup.close()
 
 
 async def test_a_release_in_a_dropped_schema_outlasts_its_return() -> None:
-    workshop = await routed_workshop()
-    schema = await workshop.schema("s2")
-    await workshop.do(msgspec.structs.replace(attach(1), schema=S2))
-    await workshop.do(DropSchema(target=S2, force=True))
-    await workshop.do(ReleaseTable(table_id=table_id(1), tombstone=1))
-    await workshop.do(Undrop(id=schema.schema_id))
-    assert await names_in(await workshop.cold().head(), "s2") == []
-    await workshop.close()
+    setup = await routed_setup()
+    schema = await setup.schema("s2")
+    await setup.do(msgspec.structs.replace(attach(1), schema=S2))
+    await setup.do(DropSchema(target=S2, force=True))
+    await setup.do(ReleaseTable(table_id=table_id(1), tombstone=1))
+    await setup.do(Undrop(id=schema.schema_id))
+    assert await names_in(await setup.cold().head(), "s2") == []
+    await setup.close()
 
 
 @pytest.mark.parametrize(
@@ -296,144 +296,147 @@ async def test_a_release_in_a_dropped_schema_outlasts_its_return() -> None:
     ids=lambda request: type(request).__name__,
 )
 async def test_what_was_never_attached_is_not_found(request_: Ddl) -> None:
-    workshop = await routed_workshop()
-    await refuses(workshop, request_, NotFound)
-    schema = (await (await workshop.head()).schema(S)).row.schema_id
+    setup = await routed_setup()
+    await refuses(setup, request_, NotFound)
+    schema = (await (await setup.head()).schema(S)).row.schema_id
     not_a_table = msgspec.structs.replace(request_, table_id=schema)
-    await refuses(workshop, not_a_table, NotFound)
-    await workshop.close()
+    await refuses(setup, not_a_table, NotFound)
+    await setup.close()
 
 
 async def test_an_if_match_holds_here_too() -> None:
-    workshop = await routed_workshop()
-    await workshop.do(attach(1))
+    setup = await routed_setup()
+    await setup.do(attach(1))
     stale = MoveTable(table_id=table_id(1), schema=S, name="x", expected=0)
-    await refuses(workshop, stale, PreconditionFailed)
-    await workshop.close()
+    await refuses(setup, stale, PreconditionFailed)
+    await setup.close()
 
 
 async def test_a_restored_table_is_born_again_and_keeps_its_columns() -> None:
-    workshop = await routed_workshop()
-    await workshop.do(attach(1), ReleaseTable(table_id=table_id(1), tombstone=3))
-    done = await workshop.do(RestoreTable(table_id=table_id(1), born=4, name="back"))
+    setup = await routed_setup()
+    await setup.do(attach(1), ReleaseTable(table_id=table_id(1), tombstone=3))
+    done = await setup.do(RestoreTable(table_id=table_id(1), born=4, name="back"))
     assert done.operation == "undrop"
-    row = await row_of(workshop, 1)
+    row = await row_of(setup, 1)
     assert (row.name, row.born, row.projected, row.dropped_at) == ("back", 4, 0, None)
     assert [each.name for each in done.columns] == ["id", "v"]
-    await workshop.close()
+    await setup.close()
 
 
 async def test_an_undrop_that_read_the_chain_before_its_tombstone_is_refused() -> None:
-    workshop = await routed_workshop()
-    await workshop.do(attach(1), ReleaseTable(table_id=table_id(1), tombstone=2))
+    setup = await routed_setup()
+    await setup.do(attach(1), ReleaseTable(table_id=table_id(1), tombstone=2))
     for born in (1, 2):  # 1 was in effect when the undrop looked, and ended at 2
-        await refuses(workshop, RestoreTable(table_id=table_id(1), born=born), Conflict)
-    await workshop.do(RestoreTable(table_id=table_id(1), born=3))
-    await workshop.close()
+        await refuses(setup, RestoreTable(table_id=table_id(1), born=born), Conflict)
+    await setup.do(RestoreTable(table_id=table_id(1), born=3))
+    await setup.close()
 
 
 async def test_only_what_was_dropped_lately_is_restored() -> None:
-    workshop = await routed_workshop()
+    setup = await routed_setup()
     restore = RestoreTable(table_id=table_id(1), born=2)
-    await workshop.do(attach(1))
-    await refuses(workshop, restore, AlreadyExists)
-    await workshop.do(ReleaseTable(table_id=table_id(1), tombstone=1))
-    await workshop.do(attach(2, name="t1"))
-    await refuses(workshop, restore, AlreadyExists)
-    await refuses(workshop, msgspec.structs.replace(restore, name="a/b"), Invalid)
-    await refuses(workshop, RestoreTable(table_id=table_id(1), born=0, name="x"), Conflict)
-    workshop.clock.set_forward(DEFAULT_RETENTION + timedelta(seconds=1))
-    await refuses(workshop, msgspec.structs.replace(restore, name="free"), NotFound)
-    await workshop.close()
+    await setup.do(attach(1))
+    await refuses(setup, restore, AlreadyExists)
+    await setup.do(ReleaseTable(table_id=table_id(1), tombstone=1))
+    await setup.do(attach(2, name="t1"))
+    await refuses(setup, restore, AlreadyExists)
+    await refuses(setup, msgspec.structs.replace(restore, name="a/b"), Invalid)
+    await refuses(setup, RestoreTable(table_id=table_id(1), born=0, name="x"), Conflict)
+    setup.clock.set_forward(DEFAULT_RETENTION + timedelta(seconds=1))
+    await refuses(setup, msgspec.structs.replace(restore, name="free"), NotFound)
+    await setup.close()
 
 
 async def test_nothing_is_restored_into_a_dropped_schema() -> None:
-    workshop = await routed_workshop()
-    await workshop.schema("s2")
-    await workshop.do(msgspec.structs.replace(attach(1), schema=S2))
-    await workshop.do(ReleaseTable(table_id=table_id(1), tombstone=1), DropSchema(target=S2))
-    await refuses(workshop, RestoreTable(table_id=table_id(1), born=2), Conflict)
-    await workshop.close()
+    setup = await routed_setup()
+    await setup.schema("s2")
+    await setup.do(msgspec.structs.replace(attach(1), schema=S2))
+    await setup.do(ReleaseTable(table_id=table_id(1), tombstone=1), DropSchema(target=S2))
+    await refuses(setup, RestoreTable(table_id=table_id(1), born=2), Conflict)
+    await setup.close()
 
 
 async def test_a_table_is_renamed_and_moved_by_its_id() -> None:
-    workshop = await routed_workshop()
-    await workshop.schema("s2")
-    await workshop.do(attach(1), attach(2))
-    done = await workshop.do(MoveTable(table_id=table_id(1), schema=S, name="new"))
+    setup = await routed_setup()
+    await setup.schema("s2")
+    await setup.do(attach(1), attach(2))
+    done = await setup.do(MoveTable(table_id=table_id(1), schema=S, name="new"))
     assert done.operation == "rename_table"
-    moved = await workshop.do(MoveTable(table_id=table_id(1), schema=S2, name="new"))
+    moved = await setup.do(MoveTable(table_id=table_id(1), schema=S2, name="new"))
     assert [each.name for each in moved.columns] == ["id", "v"]
     for merged in (False, True):
         if merged:
-            await workshop.compactor.merge()
-        head = await workshop.cold().head()
+            await setup.compactor.merge()
+        head = await setup.cold().head()
         assert await names_in(head) == ["t2"]
         assert await names_in(head, "s2") == ["new"]
-        assert (await row_of(workshop, 1)).schema_id == (await head.schema(S2)).row.schema_id
-    await workshop.do(MoveTable(table_id=table_id(2), schema=S2, name="t2"))
-    await refuses(workshop, MoveTable(table_id=table_id(2), schema=S2, name="new"), AlreadyExists)
+        assert (await row_of(setup, 1)).schema_id == (await head.schema(S2)).row.schema_id
+    await setup.do(MoveTable(table_id=table_id(2), schema=S2, name="t2"))
+    await refuses(setup, MoveTable(table_id=table_id(2), schema=S2, name="new"), AlreadyExists)
     nowhere = SchemaName("default", ("none",))
-    await refuses(workshop, MoveTable(table_id=table_id(2), schema=nowhere, name="x"), NotFound)
-    await refuses(workshop, MoveTable(table_id=table_id(2), schema=S, name="a/b"), Invalid)
-    await workshop.do(ReleaseTable(table_id=table_id(2), tombstone=1))
-    await refuses(workshop, MoveTable(table_id=table_id(2), schema=S, name="x"), NotFound)
-    await workshop.close()
+    await refuses(setup, MoveTable(table_id=table_id(2), schema=nowhere, name="x"), NotFound)
+    await refuses(setup, MoveTable(table_id=table_id(2), schema=S, name="a/b"), Invalid)
+    await setup.do(ReleaseTable(table_id=table_id(2), tombstone=1))
+    await refuses(setup, MoveTable(table_id=table_id(2), schema=S, name="x"), NotFound)
+    await setup.close()
 
 
 async def test_a_move_to_where_it_is_succeeds_and_changes_nothing() -> None:
-    workshop = await routed_workshop()
-    before = as_table(await workshop.do(attach(1)))
-    done = await workshop.do(MoveTable(table_id=table_id(1), schema=S, name="t1"))
+    setup = await routed_setup()
+    before = as_table(await setup.do(attach(1)))
+    done = await setup.do(MoveTable(table_id=table_id(1), schema=S, name="t1"))
     assert as_table(done) == before
-    assert await row_of(workshop, 1) == before
-    await workshop.close()
+    assert await row_of(setup, 1) == before
+    await setup.close()
 
 
 async def test_of_two_who_want_one_name_at_once_one_gets_it() -> None:
-    workshop = await routed_workshop()
-    await workshop.do(attach(1), attach(2))
-    offices = (workshop.api, workshop.office())
+    setup = await routed_setup()
+    await setup.do(attach(1), attach(2))
+    api_processes = (setup.api, setup.api_process())
     results = await asyncio.gather(
         *(
-            office.do(MoveTable(table_id=table_id(number), schema=S, name="x"))
-            for office, number in zip(offices, (1, 2), strict=True)
+            api_process.do(MoveTable(table_id=table_id(number), schema=S, name="x"))
+            for api_process, number in zip(api_processes, (1, 2), strict=True)
         ),
         return_exceptions=True,
     )
     assert [type(each) for each in results].count(AlreadyExists) == 1
-    assert "x" in await names_in(await workshop.cold().head())
-    await workshop.close()
+    assert "x" in await names_in(await setup.cold().head())
+    await setup.close()
 
 
 @pytest.mark.parametrize("apart", [True, False])
 async def test_of_two_with_one_uuid_at_once_one_is_attached(*, apart: bool) -> None:
-    workshop = await routed_workshop()
-    offices = (workshop.api, workshop.office() if apart else workshop.api)
+    setup = await routed_setup()
+    api_processes = (setup.api, setup.api_process() if apart else setup.api)
     results = await asyncio.gather(
-        *(office.do(attach(n, uuid=FOREIGN)) for n, office in enumerate(offices, start=1)),
+        *(
+            api_process.do(attach(n, uuid=FOREIGN))
+            for n, api_process in enumerate(api_processes, start=1)
+        ),
         return_exceptions=True,
     )
     assert [type(each) for each in results].count(AlreadyExists) == 1
-    assert len(await names_in(await workshop.cold().head())) == 1
-    await workshop.close()
+    assert len(await names_in(await setup.cold().head())) == 1
+    await setup.close()
 
 
 async def test_an_attach_whose_answer_was_lost_is_told_as_done() -> None:
-    workshop = await routed_workshop()
-    workshop.post.next(answer_is_lost)
-    done = await workshop.do(attach(1))
-    assert as_table(done) == await row_of(workshop, 1)
-    workshop.post.next(answer_is_lost)
-    done = await workshop.do(AttachTables(tables=(attach(2), attach(3))))
+    setup = await routed_setup()
+    setup.post.next(answer_is_lost)
+    done = await setup.do(attach(1))
+    assert as_table(done) == await row_of(setup, 1)
+    setup.post.next(answer_is_lost)
+    done = await setup.do(AttachTables(tables=(attach(2), attach(3))))
     assert as_table(done).table_id == table_id(2)
-    await workshop.close()
+    await setup.close()
 
 
 async def test_plain_requests_about_a_ruled_table_get_no_verdict() -> None:
-    workshop = await routed_workshop()
-    await workshop.schema("s2")
-    await workshop.do(attach(1), attach(2), ReleaseTable(table_id=table_id(2), tombstone=1))
+    setup = await routed_setup()
+    await setup.schema("s2")
+    await setup.do(attach(1), attach(2), ReleaseTable(table_id=table_id(2), tombstone=1))
     target = t("t1")
     iceberg = msgspec.structs.replace(new_table("n", "x int"), format=TableFormat.ICEBERG)
     for request in (
@@ -451,24 +454,24 @@ async def test_plain_requests_about_a_ruled_table_get_no_verdict() -> None:
         UpdateColumn(target=target, column="v", position=0),
         Undrop(id=table_id(2)),
     ):
-        await refuses(workshop, request, Unavailable)
-    await workshop.close()
+        await refuses(setup, request, Unavailable)
+    await setup.close()
 
 
 async def test_what_the_catalog_knows_itself_of_a_ruled_table_is_changed_plainly() -> None:
-    workshop = await routed_workshop()
-    await workshop.do(attach(1))
+    setup = await routed_setup()
+    await setup.do(attach(1))
     same = UpdateTable(target=t("t1"), name="t1", schema=("s",), comment="c", tags=("gold",))
-    assert as_table(await workshop.do(same)).comment == "c"
+    assert as_table(await setup.do(same)).comment == "c"
     pii = UpdateColumn(target=t("t1"), column="v", pii_type="email")
-    assert as_table(await workshop.do(pii)).pii_columns == ("v",)
-    await workshop.table("plain", "x int")
-    await workshop.do(UpdateTable(target=t("plain"), name="p"), DropTable(target=t("p")))
-    await workshop.close()
+    assert as_table(await setup.do(pii)).pii_columns == ("v",)
+    await setup.table("plain", "x int")
+    await setup.do(UpdateTable(target=t("plain"), name="p"), DropTable(target=t("p")))
+    await setup.close()
 
 
 async def test_without_a_ruler_a_format_is_like_any_other() -> None:
-    workshop = await started()
+    setup = await started()
     iceberg = msgspec.structs.replace(new_table("n", "x int"), format=TableFormat.ICEBERG)
-    await workshop.do(iceberg, UpdateTable(target=t("n"), name="m"), DropTable(target=t("m")))
-    await workshop.close()
+    await setup.do(iceberg, UpdateTable(target=t("n"), name="m"), DropTable(target=t("m")))
+    await setup.close()

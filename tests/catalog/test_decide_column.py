@@ -11,96 +11,96 @@ from arco.catalog.ddl import AddColumns, ColumnSpec, CreateTable, DropColumn, Up
 from arco.catalog.model import ColumnRow, Sensitivity, TableRow
 from arco.core import json
 from arco.core.errors import Invalid, NotFound, PreconditionFailed
+from tests.catalog.catalog_setup import CatalogSetup, as_table, new_table, spec, started, t
 from tests.catalog.test_decide import refuses
-from tests.catalog.workshop import Workshop, as_table, new_table, spec, started, t
 
 A = t("a")
 
 
-async def table(workshop: Workshop) -> TableRow:
-    return await workshop.table("a", "x bigint", "y string", "z int")
+async def table(setup: CatalogSetup) -> TableRow:
+    return await setup.table("a", "x bigint", "y string", "z int")
 
 
-async def columns(workshop: Workshop) -> list[ColumnRow]:
+async def columns(setup: CatalogSetup) -> list[ColumnRow]:
     """The columns as a stranger reads them; positions are always 0, 1, 2 ..."""
-    snapshot = await workshop.cold().head()
+    snapshot = await setup.cold().head()
     found = await snapshot.columns((await snapshot.table(A)).row.table_id)
     assert [each.row.position for each in found] == list(range(len(found)))
     return [each.row for each in found]
 
 
-async def names(workshop: Workshop) -> list[str]:
-    return [column.name for column in await columns(workshop)]
+async def names(setup: CatalogSetup) -> list[str]:
+    return [column.name for column in await columns(setup)]
 
 
-async def last_changes(workshop: Workshop) -> list[dict[str, Any]]:
+async def last_changes(setup: CatalogSetup) -> list[dict[str, Any]]:
     """What the newest version says has changed."""
-    snapshot = await workshop.cold().head()
+    snapshot = await setup.cold().head()
     row = (await snapshot.table(A)).row
     versions = await snapshot.schema_versions(row.table_id)
     assert [each.version for each in versions] == list(range(1, row.schema_version + 1))
     recorded = json.decode(versions[-1].columns.encode(), list[dict[str, Any]])
-    assert [each["name"] for each in recorded] == await names(workshop)
+    assert [each["name"] for each in recorded] == await names(setup)
     return json.decode(versions[-1].changes.encode(), list[dict[str, Any]])
 
 
 async def test_the_first_version_is_what_the_table_was_made_with() -> None:
-    workshop = await started()
-    row = await table(workshop)
+    setup = await started()
+    row = await table(setup)
     assert (row.schema_version, row.last_field_id) == (1, 3)
-    found = await columns(workshop)
+    found = await columns(setup)
     assert [(c.name, c.data_type, c.field_id) for c in found] == [
         *(("x", "bigint", 1), ("y", "string", 2), ("z", "int", 3))
     ]
     assert found[0].column_id == str(uuid5(UUID(row.table_id), "1"))
-    assert [each["change"] for each in await last_changes(workshop)] == ["added"] * 3
-    await workshop.close()
+    assert [each["change"] for each in await last_changes(setup)] == ["added"] * 3
+    await setup.close()
 
 
 async def test_columns_are_added_at_the_end_or_anywhere() -> None:
-    workshop = await started()
-    await table(workshop)
-    done = await workshop.do(AddColumns(target=A, columns=(spec("end int"),)))
+    setup = await started()
+    await table(setup)
+    done = await setup.do(AddColumns(target=A, columns=(spec("end int"),)))
     assert done.operation == "add_column"
     assert as_table(done).schema_version == 2
-    await workshop.do(AddColumns(target=A, columns=(spec("p int"), spec("q int")), position=1))
-    assert await names(workshop) == ["x", "p", "q", "y", "z", "end"]
-    changes = {each["column"]: each["change"] for each in await last_changes(workshop)}
+    await setup.do(AddColumns(target=A, columns=(spec("p int"), spec("q int")), position=1))
+    assert await names(setup) == ["x", "p", "q", "y", "z", "end"]
+    changes = {each["column"]: each["change"] for each in await last_changes(setup)}
     assert changes == {"p": "added", "q": "added", "y": "changed", "z": "changed", "end": "changed"}
     for position in (-1, 7):
         bad = AddColumns(target=A, columns=(spec("n int"),), position=position)
-        await refuses(workshop, bad, Invalid)
-    await refuses(workshop, AddColumns(target=A, columns=()), Invalid)
-    await refuses(workshop, AddColumns(target=A, columns=(spec("x int"),)), Invalid)
-    await refuses(workshop, AddColumns(target=A, columns=(spec("n int"), spec("n int"))), Invalid)
-    await refuses(workshop, AddColumns(target=A, columns=(spec("n nonsense"),)), Invalid)
-    await refuses(workshop, AddColumns(target=t("b"), columns=(spec("n int"),)), NotFound)
-    await workshop.close()
+        await refuses(setup, bad, Invalid)
+    await refuses(setup, AddColumns(target=A, columns=()), Invalid)
+    await refuses(setup, AddColumns(target=A, columns=(spec("x int"),)), Invalid)
+    await refuses(setup, AddColumns(target=A, columns=(spec("n int"), spec("n int"))), Invalid)
+    await refuses(setup, AddColumns(target=A, columns=(spec("n nonsense"),)), Invalid)
+    await refuses(setup, AddColumns(target=t("b"), columns=(spec("n int"),)), NotFound)
+    await setup.close()
 
 
 async def test_a_column_made_anew_under_an_old_name_is_another_column() -> None:
-    workshop = await started()
-    await table(workshop)
-    [_, _, old] = await columns(workshop)
-    await workshop.do(DropColumn(target=A, column="z"))
-    assert await names(workshop) == ["x", "y"]
-    [dropped] = await last_changes(workshop)
+    setup = await started()
+    await table(setup)
+    [_, _, old] = await columns(setup)
+    await setup.do(DropColumn(target=A, column="z"))
+    assert await names(setup) == ["x", "y"]
+    [dropped] = await last_changes(setup)
     assert (dropped["change"], dropped["column"], dropped["before"]["field_id"]) == (
         *("dropped", "z", 3),
     )
-    done = await workshop.do(AddColumns(target=A, columns=(spec("z int"),)))
-    [_, _, new] = await columns(workshop)
+    done = await setup.do(AddColumns(target=A, columns=(spec("z int"),)))
+    [_, _, new] = await columns(setup)
     assert (new.field_id, as_table(done).last_field_id) == (4, 4)
     assert new.column_id != old.column_id
-    await workshop.compactor.merge()
-    assert await names(workshop) == ["x", "y", "z"]
-    await workshop.close()
+    await setup.compactor.merge()
+    assert await names(setup) == ["x", "y", "z"]
+    await setup.close()
 
 
 async def test_a_column_that_is_changed_stays_the_same_column() -> None:
-    workshop = await started()
-    await table(workshop)
-    [old, *_] = await columns(workshop)
+    setup = await started()
+    await table(setup)
+    [old, *_] = await columns(setup)
     request = UpdateColumn(
         target=A,
         column="x",
@@ -111,17 +111,17 @@ async def test_a_column_that_is_changed_stays_the_same_column() -> None:
         default_value="0",
         sensitivity=Sensitivity.RESTRICTED,
     )
-    await workshop.do(request)
-    [new, *_] = await columns(workshop)
+    await setup.do(request)
+    [new, *_] = await columns(setup)
     assert (new.column_id, new.field_id) == (old.column_id, old.field_id)
     assert (new.name, new.data_type, new.nullable) == ("n", "decimal(10,2)", False)
     assert (new.comment, new.default_value, new.sensitivity) == ("c", "0", Sensitivity.RESTRICTED)
-    [change] = await last_changes(workshop)
+    [change] = await last_changes(setup)
     assert (change["change"], change["column"]) == ("changed", "x")
     assert change["before"]["data_type"] == "bigint"
     assert change["after"]["name"] == "n"
-    await workshop.do(UpdateColumn(target=A, column="n", comment=None, sensitivity=None))
-    [again, *_] = await columns(workshop)
+    await setup.do(UpdateColumn(target=A, column="n", comment=None, sensitivity=None))
+    [again, *_] = await columns(setup)
     assert (again.comment, again.sensitivity, again.default_value) == (None, None, "0")
     for bad in (
         UpdateColumn(target=A, column="n", name="y"),
@@ -132,60 +132,60 @@ async def test_a_column_that_is_changed_stays_the_same_column() -> None:
         UpdateColumn(target=A, column="n", position=3),
         UpdateColumn(target=A, column="n", position=-1),
     ):
-        await refuses(workshop, bad, Invalid)
-    await refuses(workshop, UpdateColumn(target=A, column="x", comment="c"), NotFound)
-    await refuses(workshop, DropColumn(target=A, column="x"), NotFound)
-    await workshop.close()
+        await refuses(setup, bad, Invalid)
+    await refuses(setup, UpdateColumn(target=A, column="x", comment="c"), NotFound)
+    await refuses(setup, DropColumn(target=A, column="x"), NotFound)
+    await setup.close()
 
 
 @pytest.mark.parametrize(
     ("column", "to", "order"), [("x", 2, "yzx"), ("z", 0, "zxy"), ("y", 1, "xyz"), ("x", 1, "yxz")]
 )
 async def test_a_column_moves_and_the_others_make_room(column: str, to: int, order: str) -> None:
-    workshop = await started()
-    await table(workshop)
-    await workshop.do(UpdateColumn(target=A, column=column, position=to))
-    assert await names(workshop) == list(order)
-    assert {c.name: c.field_id for c in await columns(workshop)} == {"x": 1, "y": 2, "z": 3}
-    await workshop.close()
+    setup = await started()
+    await table(setup)
+    await setup.do(UpdateColumn(target=A, column=column, position=to))
+    assert await names(setup) == list(order)
+    assert {c.name: c.field_id for c in await columns(setup)} == {"x": 1, "y": 2, "z": 3}
+    await setup.close()
 
 
 async def test_the_table_lists_its_columns_with_personal_data() -> None:
-    workshop = await started()
+    setup = await started()
     personal = ColumnSpec(name="email", data_type="string", pii_type="EMAIL")
     request: CreateTable = msgspec.structs.replace(
         new_table("a", "id int"), columns=(spec("id int"), personal)
     )
-    assert as_table(await workshop.do(request)).pii_columns == ("email",)
+    assert as_table(await setup.do(request)).pii_columns == ("email",)
     more = UpdateColumn(target=A, column="id", pii_type="ID")
-    assert as_table(await workshop.do(more)).pii_columns == ("id", "email")
+    assert as_table(await setup.do(more)).pii_columns == ("id", "email")
     renamed = UpdateColumn(target=A, column="email", name="mail")
-    assert as_table(await workshop.do(renamed)).pii_columns == ("id", "mail")
+    assert as_table(await setup.do(renamed)).pii_columns == ("id", "mail")
     cleared = UpdateColumn(target=A, column="id", pii_type=None)
-    assert as_table(await workshop.do(cleared)).pii_columns == ("mail",)
+    assert as_table(await setup.do(cleared)).pii_columns == ("mail",)
     gone = DropColumn(target=A, column="mail")
-    assert as_table(await workshop.do(gone)).pii_columns == ()
-    await workshop.close()
+    assert as_table(await setup.do(gone)).pii_columns == ()
+    await setup.close()
 
 
 async def test_a_change_of_columns_is_a_change_of_the_table() -> None:
-    workshop = await started()
-    created = await workshop.do(new_table("a", "x int"))
+    setup = await started()
+    created = await setup.do(new_table("a", "x int"))
     first = created.object.commit
-    done = await workshop.do(AddColumns(target=A, columns=(spec("y int"),), expected=first))
+    done = await setup.do(AddColumns(target=A, columns=(spec("y int"),), expected=first))
     for request in (
         AddColumns(target=A, columns=(spec("z int"),), expected=first),
         UpdateColumn(target=A, column="x", comment="c", expected=first),
         DropColumn(target=A, column="x", expected=first),
     ):
-        await refuses(workshop, request, PreconditionFailed)
-    await workshop.do(DropColumn(target=A, column="x", expected=done.object.commit))
-    await workshop.close()
+        await refuses(setup, request, PreconditionFailed)
+    await setup.do(DropColumn(target=A, column="x", expected=done.object.commit))
+    await setup.close()
 
 
 async def test_a_table_has_only_so_many_columns() -> None:
-    workshop = await started()
+    setup = await started()
     many = tuple(spec(f"c{n} int") for n in range(MOST_COLUMNS + 1))
     request = msgspec.structs.replace(new_table("a"), columns=many)
-    assert "10000" in await refuses(workshop, request, Invalid)
-    await workshop.close()
+    assert "10000" in await refuses(setup, request, Invalid)
+    await setup.close()

@@ -10,7 +10,7 @@ from arco.catalog.event import read_event
 from arco.core import json
 from arco.core.errors import Invalid
 from arco.ledger.envelope import Envelope
-from tests.catalog.workshop import is_lost, names_in, new_table, started
+from tests.catalog.catalog_setup import is_lost, names_in, new_table, started
 
 Spoil = Callable[[dict[str, Any]], None]
 
@@ -63,26 +63,26 @@ SPOILS += [no_rows, nothing_at_all, too_large]
 
 @pytest.mark.parametrize("spoil", SPOILS)
 async def test_one_event_that_cannot_be_folded_refuses_the_whole_call(spoil: Spoil) -> None:
-    workshop = await started()
-    before = (await workshop.head()).number
-    workshop.post.always = is_lost
-    answers = [workshop.api.do(new_table(name)) for name in "ab"]
+    setup = await started()
+    before = (await setup.head()).number
+    setup.post.always = is_lost
+    answers = [setup.api.do(new_table(name)) for name in "ab"]
     for answer in answers:
         with pytest.raises(Exception, match="connection"):
             await answer
-    good, bad = (call.events[0] for call in workshop.post.calls[-2:])
-    call = workshop.post.calls[-1]
+    good, bad = (call.events[0] for call in setup.post.calls[-2:])
+    call = setup.post.calls[-1]
     both = msgspec.structs.replace(
         call,
         events=(good, spoiled(bad, spoil)),
         event_paths=("ledger/catalog/x/000000000000.jsonl#1", *call.event_paths),
     )
     with pytest.raises(Invalid, match=bad.event_id):
-        await workshop.compactor.sync_compact(both)
-    assert (await workshop.cold().head()).number == before
-    assert await names_in(await workshop.cold().head()) == []
-    workshop.post.always = None
-    await workshop.close()
+        await setup.compactor.sync_compact(both)
+    assert (await setup.cold().head()).number == before
+    assert await names_in(await setup.cold().head()) == []
+    setup.post.always = None
+    await setup.close()
 
 
 @pytest.mark.parametrize(
@@ -91,12 +91,12 @@ async def test_one_event_that_cannot_be_folded_refuses_the_whole_call(spoil: Spo
 async def test_an_event_of_another_type_or_version_is_refused_by_its_name(
     other: dict[str, Any],
 ) -> None:
-    workshop = await started()
-    await workshop.table("a")
-    event = workshop.post.calls[-1].events[0]
+    setup = await started()
+    await setup.table("a")
+    event = setup.post.calls[-1].events[0]
     said, rows = read_event(event)
     assert (said.operation, said.name) == ("create_table", "default.s.a")
     assert sorted(rows) == ["objects", "schema_versions", "tables"]
     with pytest.raises(Invalid, match=event.event_id):
         read_event(msgspec.structs.replace(event, **other))
-    await workshop.close()
+    await setup.close()

@@ -16,7 +16,7 @@ from arco.storage.backend import Backend
 from arco.storage.chain import Chain
 from arco.storage.roles import Role
 from arco.storage.store import Store
-from tests.catalog.contest import DOMAIN, FULL, Contender, Contest, crash_after, note_key
+from tests.catalog.lease_contest import DOMAIN, FULL, Contender, Contest, crash_after, note_key
 from tests.sim.faults import NONE, OUTAGE, Faults
 from tests.sim.store import SimBackend
 from tests.sim.world import HOUR_MS

@@ -7,8 +7,8 @@ from arco.storage.backend import Backend, ObservedBackend
 from arco.storage.chain import Chain
 from arco.storage.roles import Role
 from arco.storage.store import Store
-from tests.catalog.contest import DOMAIN, Contest, crash_after
-from tests.tally import Tally
+from tests.catalog.lease_contest import DOMAIN, Contest, crash_after
+from tests.request_counter import Tally
 
 
 def spied(backend: Backend, runtime: Runtime) -> tuple[Tally, Store]:

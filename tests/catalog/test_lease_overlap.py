@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from arco.core.errors import Unavailable
-from tests.catalog.contest import Contender, Contest, note_key
+from tests.catalog.lease_contest import Contender, Contest, note_key
 from tests.sim.faults import HARSH, MILD, Faults
 from tests.sim.world import HOUR_MS
 

@@ -18,18 +18,18 @@ from arco.catalog.ddl import (
 )
 from arco.catalog.model import PlaceRow, TableFormat, TableType
 from arco.core.errors import AlreadyExists, Conflict, Invalid, NotFound, Unavailable
-from tests.catalog.attaching import (
+from tests.catalog.attach_requests import (
     FOREIGN,
     S2,
     attach,
     column,
     places,
     refuses,
-    routed_workshop,
+    routed_setup,
     row_of,
     table_id,
 )
-from tests.catalog.workshop import as_table, is_down, names_in, new_table, t
+from tests.catalog.catalog_setup import as_table, is_down, names_in, new_table, t
 
 
 @pytest.mark.parametrize(
@@ -45,67 +45,67 @@ from tests.catalog.workshop import as_table, is_down, names_in, new_table, t
     ],
 )
 async def test_a_table_lies_alone(location: str) -> None:
-    workshop = await routed_workshop()
-    await workshop.do(attach(1, location="s3://lake/a/"))
-    assert (await row_of(workshop, 1)).table_type is TableType.EXTERNAL
-    await refuses(workshop, attach(2, location=location), Conflict)
-    await workshop.do(attach(3, location="s3://lake/ab/"), attach(4, location="s3://lake/b/"))
-    await workshop.compactor.merge()
-    await refuses(workshop, attach(2, location=location), Conflict)
-    assert await places(workshop, location) != []
-    await workshop.close()
+    setup = await routed_setup()
+    await setup.do(attach(1, location="s3://lake/a/"))
+    assert (await row_of(setup, 1)).table_type is TableType.EXTERNAL
+    await refuses(setup, attach(2, location=location), Conflict)
+    await setup.do(attach(3, location="s3://lake/ab/"), attach(4, location="s3://lake/b/"))
+    await setup.compactor.merge()
+    await refuses(setup, attach(2, location=location), Conflict)
+    assert await places(setup, location) != []
+    await setup.close()
 
 
 async def test_a_place_is_free_again_once_its_table_is_released() -> None:
-    workshop = await routed_workshop()
-    await workshop.do(attach(1, location="s3://lake/a"))
-    assert await places(workshop, "s3://lake/a/") == [table_id(1)]
-    await workshop.do(ReleaseTable(table_id=table_id(1), tombstone=1))
-    assert await places(workshop, "s3://lake/a/") == []
-    await workshop.do(attach(2, location="s3://lake/a"))
-    assert await places(workshop, "s3://lake/a/") == [table_id(2)]
-    await refuses(workshop, RestoreTable(table_id=table_id(1), born=2), Conflict)
-    await workshop.do(ReleaseTable(table_id=table_id(2), tombstone=1))
-    await workshop.do(RestoreTable(table_id=table_id(1), born=2))
-    assert await places(workshop, "s3://lake/a/") == [table_id(1)]
-    await refuses(workshop, attach(3, location="s3://lake/a/x"), Conflict)
-    await workshop.close()
+    setup = await routed_setup()
+    await setup.do(attach(1, location="s3://lake/a"))
+    assert await places(setup, "s3://lake/a/") == [table_id(1)]
+    await setup.do(ReleaseTable(table_id=table_id(1), tombstone=1))
+    assert await places(setup, "s3://lake/a/") == []
+    await setup.do(attach(2, location="s3://lake/a"))
+    assert await places(setup, "s3://lake/a/") == [table_id(2)]
+    await refuses(setup, RestoreTable(table_id=table_id(1), born=2), Conflict)
+    await setup.do(ReleaseTable(table_id=table_id(2), tombstone=1))
+    await setup.do(RestoreTable(table_id=table_id(1), born=2))
+    assert await places(setup, "s3://lake/a/") == [table_id(1)]
+    await refuses(setup, attach(3, location="s3://lake/a/x"), Conflict)
+    await setup.close()
 
 
 async def test_the_place_of_a_managed_table_is_for_others_once_it_is_gone() -> None:
-    workshop = await routed_workshop()
-    await workshop.do(attach(1))
+    setup = await routed_setup()
+    await setup.do(attach(1))
     heir = attach(2, location=f"warehouse/{table_id(1)}/")
-    await refuses(workshop, heir, Conflict)
-    await refuses(workshop, attach(2, location=f"warehouse/{table_id(1)}/deep"), Conflict)
-    await workshop.do(ReleaseTable(table_id=table_id(1), tombstone=1), heir)
-    row = await row_of(workshop, 2)
+    await refuses(setup, heir, Conflict)
+    await refuses(setup, attach(2, location=f"warehouse/{table_id(1)}/deep"), Conflict)
+    await setup.do(ReleaseTable(table_id=table_id(1), tombstone=1), heir)
+    row = await row_of(setup, 2)
     assert (row.table_type, row.location) == (TableType.MANAGED, f"warehouse/{table_id(1)}/")
-    await refuses(workshop, RestoreTable(table_id=table_id(1), born=2), Conflict)
-    await workshop.do(ReleaseTable(table_id=table_id(2), tombstone=1))
-    await workshop.do(RestoreTable(table_id=table_id(1), born=2))
-    await refuses(workshop, RestoreTable(table_id=table_id(2), born=2), Conflict)
-    await workshop.close()
+    await refuses(setup, RestoreTable(table_id=table_id(1), born=2), Conflict)
+    await setup.do(ReleaseTable(table_id=table_id(2), tombstone=1))
+    await setup.do(RestoreTable(table_id=table_id(1), born=2))
+    await refuses(setup, RestoreTable(table_id=table_id(2), born=2), Conflict)
+    await setup.close()
 
 
 async def test_nobody_is_attached_where_a_stranger_lies_under_its_id() -> None:
-    workshop = await routed_workshop()
-    await workshop.do(attach(2, location=f"warehouse/{table_id(1)}/x/"))
-    await refuses(workshop, attach(1), Conflict)
-    await workshop.close()
+    setup = await routed_setup()
+    await setup.do(attach(2, location=f"warehouse/{table_id(1)}/x/"))
+    await refuses(setup, attach(1), Conflict)
+    await setup.close()
 
 
 async def test_a_table_in_a_dropped_schema_keeps_its_place_and_its_uuid() -> None:
-    workshop = await routed_workshop()
-    schema = await workshop.schema("s2")
+    setup = await routed_setup()
+    schema = await setup.schema("s2")
     inside = attach(1, location="s3://lake/a/", uuid=FOREIGN)
-    await workshop.do(msgspec.structs.replace(inside, schema=S2))
-    await workshop.do(DropSchema(target=S2, force=True))
-    await refuses(workshop, attach(2, location="s3://lake/a/"), Conflict)
-    await refuses(workshop, attach(2, uuid=FOREIGN), AlreadyExists)
-    await workshop.do(Undrop(id=schema.schema_id))
-    assert await names_in(await workshop.cold().head(), "s2") == ["t1"]
-    await workshop.close()
+    await setup.do(msgspec.structs.replace(inside, schema=S2))
+    await setup.do(DropSchema(target=S2, force=True))
+    await refuses(setup, attach(2, location="s3://lake/a/"), Conflict)
+    await refuses(setup, attach(2, uuid=FOREIGN), AlreadyExists)
+    await setup.do(Undrop(id=schema.schema_id))
+    assert await names_in(await setup.cold().head(), "s2") == ["t1"]
+    await setup.close()
 
 
 def plain(name: str, location: str, table_format: TableFormat = TableFormat.CSV) -> CreateTable:
@@ -113,105 +113,103 @@ def plain(name: str, location: str, table_format: TableFormat = TableFormat.CSV)
 
 
 async def test_other_formats_share_places_but_not_with_a_table_that_lies_alone() -> None:
-    workshop = await routed_workshop()
-    one = as_table(await workshop.do(plain("one", "s3://lake/a/")))
-    two = as_table(await workshop.do(plain("two", "s3a://lake/a", TableFormat.DELTA)))
-    assert await places(workshop, "s3://lake/a/") == sorted([one.table_id, two.table_id])
-    await refuses(workshop, attach(1, location="s3://lake/a/b/"), Conflict)
-    await workshop.do(DropTable(target=t("one")))
-    await refuses(workshop, attach(1, location="s3://lake/a/b/"), Conflict)
-    await workshop.do(DropTable(target=t("two")))
-    await workshop.do(attach(1, location="s3://lake/a/b/"))
-    await refuses(workshop, plain("three", "s3://lake/a/"), Conflict)
-    await refuses(workshop, Undrop(id=one.table_id), Conflict)
-    await workshop.do(ReleaseTable(table_id=table_id(1), tombstone=1), Undrop(id=one.table_id))
-    assert await places(workshop, "s3://lake/a/") == [one.table_id]
-    await workshop.close()
+    setup = await routed_setup()
+    one = as_table(await setup.do(plain("one", "s3://lake/a/")))
+    two = as_table(await setup.do(plain("two", "s3a://lake/a", TableFormat.DELTA)))
+    assert await places(setup, "s3://lake/a/") == sorted([one.table_id, two.table_id])
+    await refuses(setup, attach(1, location="s3://lake/a/b/"), Conflict)
+    await setup.do(DropTable(target=t("one")))
+    await refuses(setup, attach(1, location="s3://lake/a/b/"), Conflict)
+    await setup.do(DropTable(target=t("two")))
+    await setup.do(attach(1, location="s3://lake/a/b/"))
+    await refuses(setup, plain("three", "s3://lake/a/"), Conflict)
+    await refuses(setup, Undrop(id=one.table_id), Conflict)
+    await setup.do(ReleaseTable(table_id=table_id(1), tombstone=1), Undrop(id=one.table_id))
+    assert await places(setup, "s3://lake/a/") == [one.table_id]
+    await setup.close()
 
 
 async def test_many_places_below_one_are_all_found() -> None:
-    workshop = await routed_workshop()
+    setup = await routed_setup()
     for number in range(70):
-        await workshop.do(plain(f"p{number}", f"s3://lake/many/{number // 2:03d}/"))
-    assert len(await places(workshop, "s3://lake/")) == 70
-    assert len(await places(workshop, "s3://lake/many/000/")) == 2
-    assert await places(workshop, "s3://lake/more/") == []
-    await refuses(workshop, attach(1, location="s3://lake/"), Conflict)
-    await workshop.close()
+        await setup.do(plain(f"p{number}", f"s3://lake/many/{number // 2:03d}/"))
+    assert len(await places(setup, "s3://lake/")) == 70
+    assert len(await places(setup, "s3://lake/many/000/")) == 2
+    assert await places(setup, "s3://lake/more/") == []
+    await refuses(setup, attach(1, location="s3://lake/"), Conflict)
+    await setup.close()
 
 
 async def test_a_place_is_reserved_for_a_table_that_is_about_to_move() -> None:
-    workshop = await routed_workshop()
-    await workshop.do(attach(1, location="s3://lake/a"), attach(2))
-    before = await row_of(workshop, 1)
-    workshop.clock.set_forward(timedelta(minutes=1))
+    setup = await routed_setup()
+    await setup.do(attach(1, location="s3://lake/a"), attach(2))
+    before = await row_of(setup, 1)
+    setup.clock.set_forward(timedelta(minutes=1))
     reserve = ReservePlace(table_id=table_id(1), location="s3://lake/b")
-    done = await workshop.do(reserve, reserve)
+    done = await setup.do(reserve, reserve)
     assert done.operation == "reserve_place"
-    assert as_table(done) == before == await row_of(workshop, 1)
+    assert as_table(done) == before == await row_of(setup, 1)
     for location in ("s3://lake/a/x", "s3a://lake/b/x"):
-        await refuses(workshop, attach(3, location=location), Conflict)
-        await refuses(workshop, ReservePlace(table_id=table_id(2), location=location), Conflict)
+        await refuses(setup, attach(3, location=location), Conflict)
+        await refuses(setup, ReservePlace(table_id=table_id(2), location=location), Conflict)
     here = ProjectColumns(
         table_id=table_id(1), pointer=1, columns=(column(1, "id"),), location="s3://lake/b/"
     )
-    assert as_table(await workshop.do(here)).location == "s3://lake/b/"
-    await refuses(workshop, attach(3, location="s3://lake/a/x"), Conflict)
-    await refuses(workshop, ReservePlace(table_id=table_id(9), location="s3://x/"), NotFound)
-    await refuses(workshop, ReservePlace(table_id=table_id(1), location="nowhere"), Invalid)
-    await workshop.close()
+    assert as_table(await setup.do(here)).location == "s3://lake/b/"
+    await refuses(setup, attach(3, location="s3://lake/a/x"), Conflict)
+    await refuses(setup, ReservePlace(table_id=table_id(9), location="s3://x/"), NotFound)
+    await refuses(setup, ReservePlace(table_id=table_id(1), location="nowhere"), Invalid)
+    await setup.close()
 
 
 @pytest.mark.parametrize("location", ["s3://lake/a/x", "s3://lake/b"])
 async def test_a_table_that_has_moved_leaves_all_its_places_and_takes_all_of_them_again(
     location: str,
 ) -> None:
-    workshop = await routed_workshop()
-    await workshop.do(
+    setup = await routed_setup()
+    await setup.do(
         attach(1, location="s3://lake/a"),
         ReservePlace(table_id=table_id(1), location="s3://lake/b"),
         ReleaseTable(table_id=table_id(1), tombstone=1),
         attach(2, location=location),
     )
-    await refuses(workshop, RestoreTable(table_id=table_id(1), born=2), Conflict)
-    await workshop.do(ReleaseTable(table_id=table_id(2), tombstone=1))
-    await workshop.do(RestoreTable(table_id=table_id(1), born=2))
-    await refuses(workshop, attach(3, location=location), Conflict)
-    await workshop.close()
+    await refuses(setup, RestoreTable(table_id=table_id(1), born=2), Conflict)
+    await setup.do(ReleaseTable(table_id=table_id(2), tombstone=1))
+    await setup.do(RestoreTable(table_id=table_id(1), born=2))
+    await refuses(setup, attach(3, location=location), Conflict)
+    await setup.close()
 
 
 async def test_a_place_row_tells_who_lies_there_since_when() -> None:
-    workshop = await routed_workshop()
-    await workshop.do(attach(1, location="s3a://Lake/a"))
-    [found] = await (await workshop.cold().head()).places_around("s3://lake/a/")
+    setup = await routed_setup()
+    await setup.do(attach(1, location="s3a://Lake/a"))
+    [found] = await (await setup.cold().head()).places_around("s3://lake/a/")
     assert isinstance(found.row, PlaceRow)
     assert (found.row.location, found.row.format) == ("s3://lake/a/", TableFormat.ICEBERG)
-    assert (await row_of(workshop, 1)).location == "s3a://Lake/a/"
+    assert (await row_of(setup, 1)).location == "s3a://Lake/a/"
     assert found.row.created_by == "user:ann"
-    await workshop.close()
+    await setup.close()
 
 
 @pytest.mark.parametrize("apart", [True, False])
 async def test_of_two_who_want_one_place_at_once_one_gets_it(*, apart: bool) -> None:
-    workshop = await routed_workshop()
-    offices = (workshop.api, workshop.office() if apart else workshop.api)
+    setup = await routed_setup()
+    api_processes = (setup.api, setup.api_process() if apart else setup.api)
     wishes = (attach(1, location="s3://lake/a"), attach(2, location="s3a://lake/a/b/"))
     results = await asyncio.gather(
-        *(office.do(wish) for office, wish in zip(offices, wishes, strict=True)),
+        *(api_process.do(wish) for api_process, wish in zip(api_processes, wishes, strict=True)),
         return_exceptions=True,
     )
     assert [type(each) for each in results].count(Conflict) == 1
-    assert len(await places(workshop, "s3://lake/a/")) == 1
-    await workshop.close()
+    assert len(await places(setup, "s3://lake/a/")) == 1
+    await setup.close()
 
 
 async def test_a_refusal_for_a_place_waits_for_the_neighbour_who_took_it() -> None:
-    workshop = await routed_workshop()
-    workshop.post.next(is_down)
+    setup = await routed_setup()
+    setup.post.next(is_down)
     wishes = (attach(1, location="s3://lake/a"), attach(2, location="s3://lake/a/b/"))
-    results = await asyncio.gather(
-        *(workshop.api.do(wish) for wish in wishes), return_exceptions=True
-    )
+    results = await asyncio.gather(*(setup.api.do(wish) for wish in wishes), return_exceptions=True)
     assert [type(each) for each in results] == [Unavailable, Unavailable], "no verdict yet"
-    await workshop.do(wishes[1])
-    await workshop.close()
+    await setup.do(wishes[1])
+    await setup.close()

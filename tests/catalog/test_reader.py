@@ -15,27 +15,27 @@ from arco.core.errors import Corrupt, Invalid, NotFound
 from arco.core.ids import new_ulid
 from arco.fold.tier1 import CATALOGS, OBJECTS, PLACES, SCHEMAS, TABLES, TIER1
 from arco.storage.roles import Role
-from tests.catalog.workshop import (
+from tests.catalog.catalog_setup import (
     SCOPE,
-    Workshop,
+    CatalogSetup,
     all_rows,
     names_in,
     new_table,
-    open_workshop,
+    open_setup,
     started,
     t,
 )
 
 
-async def history() -> Workshop:
+async def history() -> CatalogSetup:
     """Versions 0 default, 1 s, 2 to 4 tables a, b, c, 5 a merge, 6 a renamed, 7 b dropped."""
-    workshop = await started()
+    setup = await started()
     for name in "abc":
-        await workshop.table(name, "id bigint")
-    await workshop.compactor.merge()
-    await workshop.do(UpdateTable(target=t("a"), name="z"))
-    await workshop.do(DropTable(target=t("b")))
-    return workshop
+        await setup.table(name, "id bigint")
+    await setup.compactor.merge()
+    await setup.do(UpdateTable(target=t("a"), name="z"))
+    await setup.do(DropTable(target=t("b")))
+    return setup
 
 
 NAMES = {1: [], 2: ["a"], 3: ["a", "b"], 4: ["a", "b", "c"], 5: ["a", "b", "c"]}
@@ -43,23 +43,23 @@ NAMES |= {6: ["b", "c", "z"], 7: ["c", "z"]}
 
 
 async def test_an_empty_store_is_an_empty_catalog() -> None:
-    workshop = open_workshop()
-    snapshot = await workshop.cold().head()
+    setup = open_setup()
+    snapshot = await setup.cold().head()
     assert (snapshot.number, snapshot.manifest, snapshot.created_at) == (-1, None, None)
     assert await snapshot.catalogs() == []
     with pytest.raises(NotFound):
         await snapshot.find("01a1e036-0049-7abc-afba-e9743e0ba3e7")
     with pytest.raises(NotFound):
-        await workshop.cold().at("0")
-    await workshop.close()
+        await setup.cold().at("0")
+    await setup.close()
 
 
 @pytest.mark.parametrize("warm", [True, False])
 async def test_every_version_is_there_by_its_number_commit_and_time(*, warm: bool) -> None:
-    workshop = await history()
-    reader = workshop.api.reader if warm else workshop.cold()
-    entries = await manifests_of(workshop.store(Role.READER), "catalog").history(0, 7)
-    manifests = await workshop.manifests()
+    setup = await history()
+    reader = setup.api.reader if warm else setup.cold()
+    entries = await manifests_of(setup.store(Role.READER), "catalog").history(0, 7)
+    manifests = await setup.manifests()
     for number, names in NAMES.items():
         at = entries[number].record.created_at
         wanted = [
@@ -73,45 +73,45 @@ async def test_every_version_is_there_by_its_number_commit_and_time(*, warm: boo
             assert (snapshot.number, await names_in(snapshot)) == (number, names), as_of
     assert (await reader.at(None)).number == 7
     assert (await reader.at("2999-01-01T00:00:00Z")).number == 7
-    await workshop.close()
+    await setup.close()
 
 
 async def test_what_is_not_kept_or_not_there_yet_is_not_found() -> None:
-    workshop = await history()
-    reader = workshop.cold()
+    setup = await history()
+    reader = setup.cold()
     before = (datetime.now(UTC) - timedelta(days=1)).isoformat()
-    for as_of in ("8", "999999999999999999", new_ulid(workshop.runtime), before, "7" + "Z" * 25):
+    for as_of in ("8", "999999999999999999", new_ulid(setup.runtime), before, "7" + "Z" * 25):
         with pytest.raises(NotFound):
             await reader.at(as_of)
-    await workshop.close()
+    await setup.close()
 
 
 async def test_below_the_floor_nothing_is_kept() -> None:
-    workshop = await history()
-    manifests = await workshop.manifests()
-    await manifests_of(workshop.store(Role.JANITOR), "catalog").raise_floor(5)
-    reader = workshop.cold()
+    setup = await history()
+    manifests = await setup.manifests()
+    await manifests_of(setup.store(Role.JANITOR), "catalog").raise_floor(5)
+    reader = setup.cold()
     for as_of in ("4", manifests[4].commit_ulid, "2020-01-01T00:00:00Z"):
         with pytest.raises(NotFound):
             await reader.at(as_of)
     for number in (5, 6, 7):
         assert (await reader.at(manifests[number].commit_ulid)).number == number
-    await workshop.close()
+    await setup.close()
 
 
 async def test_commits_of_many_versions_are_found_though_clocks_disagree() -> None:
-    workshop = await started()
-    workshop.clock.set_forward(timedelta(hours=-5))
+    setup = await started()
+    setup.clock.set_forward(timedelta(hours=-5))
     for n in range(3):
-        await workshop.table(f"early{n}")
-    workshop.clock.set_forward(timedelta(hours=10))
+        await setup.table(f"early{n}")
+    setup.clock.set_forward(timedelta(hours=10))
     for n in range(40):
-        await workshop.table(f"t{n}")
-    manifests = await workshop.manifests()
-    reader = workshop.cold()
+        await setup.table(f"t{n}")
+    manifests = await setup.manifests()
+    reader = setup.cold()
     for number in (0, 2, 3, 4, 5, 20, len(manifests) - 1):
         assert (await reader.at(manifests[number].commit_ulid)).number == number
-    await workshop.close()
+    await setup.close()
 
 
 @pytest.mark.parametrize(
@@ -131,18 +131,18 @@ def test_a_moment_outside_of_all_years_is_refused() -> None:
 
 
 async def test_a_snapshot_never_changes() -> None:
-    workshop = await started()
-    old = await workshop.head()
-    await workshop.table("a")
-    await workshop.compactor.merge()
+    setup = await started()
+    old = await setup.head()
+    await setup.table("a")
+    await setup.compactor.merge()
     assert await names_in(old) == []
-    assert await names_in(await workshop.head()) == ["a"]
-    await workshop.close()
+    assert await names_in(await setup.head()) == ["a"]
+    await setup.close()
 
 
 async def test_everything_is_found_by_its_id() -> None:
-    workshop = await history()
-    snapshot = await workshop.cold().head()
+    setup = await history()
+    snapshot = await setup.cold().head()
     catalog = await snapshot.catalog("default")
     schema = await snapshot.schema(SchemaName("default", ("s",)))
     table = await snapshot.table(t("z"))
@@ -153,28 +153,28 @@ async def test_everything_is_found_by_its_id() -> None:
     ):
         assert found
     assert table.row.kind is ObjectKind.TABLE
-    await workshop.close()
+    await setup.close()
 
 
-async def damaged(workshop: Workshop, path: str, how: str) -> SnapshotReader:
+async def damaged(setup: CatalogSetup, path: str, how: str) -> SnapshotReader:
     """A reader that knows nothing of a store in which one object is gone, or another."""
     key = SCOPE.prefix + path
-    raw = await workshop.backend.get(key)
-    await workshop.backend.delete(key)
+    raw = await setup.backend.get(key)
+    await setup.backend.delete(key)
     if how == "changed":
-        await workshop.backend.create(key, raw[:-20] + bytes([raw[-20] ^ 1]) + raw[-19:])
+        await setup.backend.create(key, raw[:-20] + bytes([raw[-20] ^ 1]) + raw[-19:])
     if how == "emptied":
-        await workshop.backend.create(key, b"")
-    return workshop.cold()
+        await setup.backend.create(key, b"")
+    return setup.cold()
 
 
-async def files(workshop: Workshop) -> dict[str, FileRef | Ref]:
+async def files(setup: CatalogSetup) -> dict[str, FileRef | Ref]:
     """One file of each sort that the head names."""
-    snapshot = await workshop.head()
+    snapshot = await setup.head()
     manifest = snapshot.manifest
     assert manifest is not None
     assert manifest.base.index is not None
-    index = await read_index(workshop.store(Role.READER), manifest.base.index)
+    index = await read_index(setup.store(Role.READER), manifest.base.index)
     [bucket] = index.tables["tables"].values()
     return {
         "tail": manifest.tail["tables"][0],
@@ -189,57 +189,57 @@ async def files(workshop: Workshop) -> dict[str, FileRef | Ref]:
 async def test_a_file_that_is_missing_or_changed_is_corrupt_and_never_an_empty_table(
     which: str, how: str
 ) -> None:
-    workshop = await history()
-    assert await names_in(await workshop.cold().head()) == ["c", "z"]
-    reader = await damaged(workshop, (await files(workshop))[which].path, how)
+    setup = await history()
+    assert await names_in(await setup.cold().head()) == ["c", "z"]
+    reader = await damaged(setup, (await files(setup))[which].path, how)
     with pytest.raises(Corrupt):
         await names_in(await reader.head())
-    await workshop.close()
+    await setup.close()
 
 
 @pytest.mark.parametrize("how", ["missing", "changed"])
 async def test_a_commit_record_that_is_missing_or_changed_is_corrupt(how: str) -> None:
-    workshop = await history()
-    snapshot = await workshop.head()
+    setup = await history()
+    snapshot = await setup.head()
     assert snapshot.manifest is not None
-    await damaged(workshop, snapshot.manifest.commit.path, how)
+    await damaged(setup, snapshot.manifest.commit.path, how)
     with pytest.raises(Corrupt):
-        await read_commit(workshop.store(Role.READER), snapshot.manifest.commit)
-    await workshop.close()
+        await read_commit(setup.store(Role.READER), snapshot.manifest.commit)
+    await setup.close()
 
 
 async def test_a_file_with_other_rows_than_its_manifest_says_is_corrupt() -> None:
-    workshop = await history()
-    ref = (await files(workshop))["tail"]
+    setup = await history()
+    ref = (await files(setup))["tail"]
     assert isinstance(ref, FileRef)
     with pytest.raises(Corrupt, match="rows"):
-        await read_rows(workshop.store(Role.READER), TABLES, replace(ref, rows=ref.rows + 1))
-    await workshop.close()
+        await read_rows(setup.store(Role.READER), TABLES, replace(ref, rows=ref.rows + 1))
+    await setup.close()
 
 
 async def test_what_is_damaged_is_met_again_after_it_was_put_right() -> None:
-    workshop = await history()
-    path = (await files(workshop))["bucket"].path
-    raw = await workshop.backend.get(SCOPE.prefix + path)
-    reader = await damaged(workshop, path, "missing")
+    setup = await history()
+    path = (await files(setup))["bucket"].path
+    raw = await setup.backend.get(SCOPE.prefix + path)
+    reader = await damaged(setup, path, "missing")
     with pytest.raises(Corrupt):
         await names_in(await reader.head())
-    await workshop.backend.create(SCOPE.prefix + path, raw)
+    await setup.backend.create(SCOPE.prefix + path, raw)
     assert await names_in(await reader.head()) == ["c", "z"]
-    await workshop.close()
+    await setup.close()
 
 
 async def test_a_small_room_forgets_files_and_reads_them_again() -> None:
-    workshop = await history()
-    cramped = SnapshotReader(workshop.store(Role.READER), cache_bytes=1)
+    setup = await history()
+    cramped = SnapshotReader(setup.store(Role.READER), cache_bytes=1)
     for number in (7, 2, 5, 7, 3):
         assert await names_in(await cramped.at(str(number))) == NAMES[number]
-    await workshop.close()
+    await setup.close()
 
 
 async def test_all_rows_are_in_the_files_of_a_snapshot() -> None:
-    workshop = await history()
-    rows = await all_rows(workshop.store(Role.READER), await workshop.cold().head())
+    setup = await history()
+    rows = await all_rows(setup.store(Role.READER), await setup.cold().head())
     assert {name: len(found) for name, found in rows.items()} == {
         CATALOGS.name: 1,
         SCHEMAS.name: 1,
@@ -250,12 +250,12 @@ async def test_all_rows_are_in_the_files_of_a_snapshot() -> None:
         PLACES.name: 0,
     }
     assert rows.keys() == TIER1.keys()
-    await workshop.close()
+    await setup.close()
 
 
 async def test_lists_go_on_after_a_name_and_show_what_was_dropped_if_asked() -> None:
-    workshop = await history()
-    snapshot: Snapshot = await workshop.cold().head()
+    setup = await history()
+    snapshot: Snapshot = await setup.cold().head()
     schema = (await snapshot.schema(SchemaName("default", ("s",)))).row
     assert [f.row.name for f in await snapshot.tables(schema.schema_id, after="c")] == ["z"]
     assert [f.row.name for f in await snapshot.tables(schema.schema_id, limit=1)] == ["c"]
@@ -266,18 +266,18 @@ async def test_lists_go_on_after_a_name_and_show_what_was_dropped_if_asked() -> 
     assert [f.row.name for f in await snapshot.catalogs(limit=5)] == ["default"]
     with pytest.raises(NotFound):
         await snapshot.schema_in(schema.catalog_id, ())
-    await workshop.close()
+    await setup.close()
 
 
 async def test_a_manifest_of_a_newer_format_is_not_guessed_at() -> None:
-    workshop = await started()
-    chain = manifests_of(workshop.store(Role.COMPACTOR), "catalog")
+    setup = await started()
+    chain = manifests_of(setup.store(Role.COMPACTOR), "catalog")
     head = await chain.head()
     assert head.entry is not None
-    newer = (await workshop.manifests())[-1]
+    newer = (await setup.manifests())[-1]
     await chain.append(head, replace(newer, format=2))
     with pytest.raises(Corrupt, match="upgrade Arco"):
-        await workshop.cold().head()
+        await setup.cold().head()
     with pytest.raises(Corrupt):
-        await workshop.api.do(new_table("a"))
-    await workshop.close()
+        await setup.api.do(new_table("a"))
+    await setup.close()

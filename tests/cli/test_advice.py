@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from arco.cli.advice import first_steps
+from arco.cli.serve import first_steps
 from arco.server.listener import Auth, ListenSettings
 from arco.server.workspace_address import KEY_FILE, WorkspaceAddress
 from tests.cli.command import ARCO

@@ -90,7 +90,7 @@ def test_lines_are_listed_shown_and_sent_anew_unless_nobody_understands_them_yet
 
     run = served.arco("quarantine", "replay", "--all")
     assert run.returncode == 1
-    assert f"{name}: lineage_observed was sent anew" in run.stdout
+    assert f"{name}: lineage_observed was sent again" in run.stdout
     assert "stays: the event is still refused: unknown event type 'something_newer'" in run.stdout
     assert "1 of the lines stay in quarantine" in run.stderr
 
@@ -119,7 +119,7 @@ def test_an_event_of_our_own_can_be_sent_anew_and_more_than_once(served: Served)
     root = ("--root", str(served.root))
     [line] = served.done("quarantine", "list", *root).splitlines()[1:]
     for _ in range(2):  # as after an answer that was lost
-        assert "was sent anew" in served.done("quarantine", "replay", line.split()[0])
+        assert "was sent again" in served.done("quarantine", "replay", line.split()[0])
     asyncio.run(compact(served.root))
     titles = served.done("sql", "SELECT title FROM system.search_documents", *root)
     assert titles.splitlines()[1:] == ["orders"]

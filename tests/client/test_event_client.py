@@ -19,7 +19,7 @@ from arco.client import BufferFull, Event, EventClient, Refused, Undelivered
 from arco.core.errors import Invalid
 from tests.api.events import ledger
 from tests.api.server import Served, served
-from tests.client.line import Line
+from tests.client.cuttable_connection import Line
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from arco.core.errors import (
 )
 from tests.cli.command import arco, is_one_sentence
 from tests.cli.serving import serving
-from tests.client.scripted import CUT, Reply, Script, losing_answers, scripted
+from tests.client.scripted_server import CUT, Reply, Script, losing_answers, scripted
 
 OK = Reply(200, b'{"id": "1"}')
 DOCUMENT = b'{"id": "1"}'

@@ -24,7 +24,7 @@ from arco.storage.backend import Backend
 from arco.storage.retry import StoreRetryPolicy
 from arco.storage.roles import Role
 from arco.storage.store import Store
-from tests.catalog.workshop import all_rows, new_table, t
+from tests.catalog.catalog_setup import all_rows, new_table, t
 from tests.ledger.simulated import Calm, simulate
 from tests.sim.store import SimBackend
 from tests.sim.world import HOUR_MS

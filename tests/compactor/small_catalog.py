@@ -10,7 +10,7 @@ from arco.core.hashing import sha256_hex
 from arco.fold.tier1 import DOMAIN
 from arco.storage.entry import checksummed
 from arco.storage.roles import Role
-from tests.catalog.workshop import SCOPE, Workshop, open_workshop, spec, started, t
+from tests.catalog.catalog_setup import SCOPE, CatalogSetup, open_setup, spec, started, t
 from tests.compactor.dict_backend import DictBackend
 
 LAST = 12  # the number of its head
@@ -20,28 +20,28 @@ HEAD = f"manifests/{DOMAIN}/head.json"
 _built: dict[str, bytes] = {}  # built once, as its stop takes a second
 
 
-async def small_catalog() -> tuple[Workshop, dict[str, bytes]]:
+async def small_catalog() -> tuple[CatalogSetup, dict[str, bytes]]:
     """A catalog that was closed properly, and its objects, open to changes."""
     objects = DictBackend()
     objects.stored.update(_built or await _build())
-    return open_workshop(objects), objects.stored
+    return open_setup(objects), objects.stored
 
 
 async def _build() -> dict[str, bytes]:
     objects = DictBackend()
-    workshop = await started(open_workshop(objects))
-    await workshop.table("a", "x int")
-    await workshop.table("b", "x int", "y string")
-    await workshop.do(DropTable(target=t("a")))
-    await workshop.compactor.merge()
-    await workshop.schema("u")
-    await workshop.do(AddColumns(target=t("b"), columns=(spec("z date"),)))
-    await workshop.compactor.merge()
-    await workshop.compactor.mark_orphans(orphan_mark_at(workshop.clock.now_ms()))
-    await workshop.table("c", "x int")
-    await workshop.table("d", "x int")
-    await workshop.do(DropTable(target=t("c")))
-    await workshop.close()
+    setup = await started(open_setup(objects))
+    await setup.table("a", "x int")
+    await setup.table("b", "x int", "y string")
+    await setup.do(DropTable(target=t("a")))
+    await setup.compactor.merge()
+    await setup.schema("u")
+    await setup.do(AddColumns(target=t("b"), columns=(spec("z date"),)))
+    await setup.compactor.merge()
+    await setup.compactor.mark_orphans(orphan_mark_at(setup.clock.now_ms()))
+    await setup.table("c", "x int")
+    await setup.table("d", "x int")
+    await setup.do(DropTable(target=t("c")))
+    await setup.close()
     _built.update(objects.stored)
     return _built
 
@@ -55,13 +55,13 @@ def manifest_path(number: int) -> str:
 
 
 async def check(
-    workshop: Workshop,
+    setup: CatalogSetup,
     *,
     everything: bool = True,
     role: Role = Role.JANITOR,
     expect: Anchor | None = None,
 ) -> VerificationReport:
-    return await verify(workshop.store(role), DOMAIN, everything=everything, expect=expect)
+    return await verify(setup.store(role), DOMAIN, everything=everything, expect=expect)
 
 
 def paths(stored: dict[str, bytes], pattern: str) -> list[str]:

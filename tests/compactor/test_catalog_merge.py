@@ -37,14 +37,14 @@ from arco.fold.fold import fold
 from arco.fold.tier1 import COMMIT, POSITION, TIER1
 from arco.ledger.segment import decode_event, decode_segment
 from arco.storage.roles import Role
-from tests.catalog.workshop import (
+from tests.catalog.catalog_setup import (
+    CatalogSetup,
     S,
-    Workshop,
     after,
     all_rows,
     names_in,
     new_table,
-    open_workshop,
+    open_setup,
     spec,
     started,
     t,
@@ -57,16 +57,16 @@ Rows = dict[str, list[dict[str, object]]]
 LONG_AGO = DEFAULT_RETENTION + timedelta(days=2)
 
 
-async def rows_of(workshop: Workshop) -> Rows:
+async def rows_of(setup: CatalogSetup) -> Rows:
     """All rows as a stranger reads them."""
-    return await all_rows(workshop.store(Role.READER), await workshop.cold().head())
+    return await all_rows(setup.store(Role.READER), await setup.cold().head())
 
 
-async def rebuilt(workshop: Workshop) -> Rows:
+async def rebuilt(setup: CatalogSetup) -> Rows:
     """The rows from the events that commits name, in the order in which they were committed."""
-    store = workshop.store(Role.API)
+    store = setup.store(Role.API)
     stamped: dict[str, list[dict[str, object]]] = {name: [] for name in TIER1}
-    for manifest in await workshop.manifests():
+    for manifest in await setup.manifests():
         commit = await read_commit(store, manifest.commit)
         counts = dict.fromkeys(TIER1, 0)
         for deed in commit.deeds:
@@ -108,9 +108,9 @@ def anything(rng: random.Random) -> Ddl:
     return rng.choice(requests)()
 
 
-async def attempt(workshop: Workshop, request: Ddl) -> bool:
+async def attempt(setup: CatalogSetup, request: Ddl) -> bool:
     try:
-        await workshop.do(request)
+        await setup.do(request)
     except (AlreadyExists, NotFound, Conflict):
         return False
     except Exception as refused:
@@ -122,44 +122,44 @@ async def attempt(workshop: Workshop, request: Ddl) -> bool:
 @pytest.mark.parametrize("seed", range(4))
 async def test_a_merge_changes_no_row_and_a_rebuild_gives_the_same(seed: int) -> None:
     rng = random.Random(seed)
-    workshop = await started()
-    await workshop.schema("s2")
-    await workshop.schema("s", "in")
+    setup = await started()
+    await setup.schema("s2")
+    await setup.schema("s", "in")
     done = 0
     while done < 40:
-        done += await attempt(workshop, anything(rng))
+        done += await attempt(setup, anything(rng))
         if rng.random() < 0.1:
-            before = await rows_of(workshop)
-            if await workshop.compactor.merge() is not None:
-                assert await rows_of(workshop) == without_marks(before)
-    await workshop.compactor.close()
-    found = without_marks(await rows_of(workshop))
-    assert found == without_marks(await rebuilt(workshop))
+            before = await rows_of(setup)
+            if await setup.compactor.merge() is not None:
+                assert await rows_of(setup) == without_marks(before)
+    await setup.compactor.close()
+    found = without_marks(await rows_of(setup))
+    assert found == without_marks(await rebuilt(setup))
     assert len(found["tables"]) > 3
-    await workshop.close()
+    await setup.close()
 
 
 async def test_a_long_tail_is_merged_beside_the_commits() -> None:
-    workshop = await started()
+    setup = await started()
     for n in range(LONGEST_TAIL + 4):
-        await workshop.table(f"t{n:02d}")
-    await workshop.compactor.close()
-    head = (await workshop.manifests())[-1]
+        await setup.table(f"t{n:02d}")
+    await setup.compactor.close()
+    head = (await setup.manifests())[-1]
     assert max(map(len, head.tail.values())) < LONGEST_TAIL
     assert head.base.index is not None
-    assert len(await names_in(await workshop.cold().head())) == LONGEST_TAIL + 4
-    assert workshop.compactor.merge_problem is None
-    await workshop.close()
+    assert len(await names_in(await setup.cold().head())) == LONGEST_TAIL + 4
+    assert setup.compactor.merge_problem is None
+    await setup.close()
 
 
 class Pausing:
     """A compactor whose merge stops, before it publishes, until something else has happened."""
 
     def __init__(
-        self, workshop: Workshop, meanwhile: Callable[[], Coroutine[Any, Any, object]]
+        self, setup: CatalogSetup, meanwhile: Callable[[], Coroutine[Any, Any, object]]
     ) -> None:
-        self.backend = Interposed(workshop.backend, before=self._before)
-        self.compactor = CatalogCompactor(workshop.store(Role.COMPACTOR, self.backend))
+        self.backend = Interposed(setup.backend, before=self._before)
+        self.compactor = CatalogCompactor(setup.store(Role.COMPACTOR, self.backend))
         self._meanwhile = meanwhile
         self._done = False
 
@@ -170,88 +170,88 @@ class Pausing:
 
 
 async def test_a_merge_is_published_over_commits_that_were_made_meanwhile() -> None:
-    workshop = await started()
-    await workshop.schema("s2")
+    setup = await started()
+    await setup.schema("s2")
     for name in "abc":
-        await workshop.table(name, "x int")
+        await setup.table(name, "x int")
 
     async def meanwhile() -> None:
-        await workshop.do(DropTable(target=t("a")), UpdateTable(target=t("b"), schema=("s2",)))
-        await workshop.table("d", "x int")
+        await setup.do(DropTable(target=t("a")), UpdateTable(target=t("b"), schema=("s2",)))
+        await setup.table("d", "x int")
 
-    pausing = Pausing(workshop, meanwhile)
+    pausing = Pausing(setup, meanwhile)
     merged = await pausing.compactor.merge()
     assert merged is not None
-    manifest = (await workshop.manifests())[merged.manifest_version]
+    manifest = (await setup.manifests())[merged.manifest_version]
     assert {len(files) for files in manifest.tail.values()} <= {1, 2, 3}
     assert manifest.rows_changed_at == merged.manifest_version - 1
-    snapshot = await workshop.cold().head()
+    snapshot = await setup.cold().head()
     assert (await names_in(snapshot), await names_in(snapshot, "s2")) == (["c", "d"], ["b"])
-    assert await rows_of(workshop) == await rebuilt(workshop)
-    await workshop.close()
+    assert await rows_of(setup) == await rebuilt(setup)
+    await setup.close()
     await pausing.compactor.close()
 
 
 async def test_of_two_merges_at_once_one_is_published() -> None:
-    workshop = await started()
-    await workshop.table("a", "x int")
+    setup = await started()
+    await setup.table("a", "x int")
     results: list[object] = []
 
     async def meanwhile() -> None:
-        results.append(await workshop.compactor.merge())
+        results.append(await setup.compactor.merge())
 
-    pausing = Pausing(workshop, meanwhile)
+    pausing = Pausing(setup, meanwhile)
     assert await pausing.compactor.merge() is None
     assert results[0] is not None
-    assert await rows_of(workshop) == await rebuilt(workshop)
-    await workshop.close()
+    assert await rows_of(setup) == await rebuilt(setup)
+    await setup.close()
     await pausing.compactor.close()
 
 
 async def test_a_merge_whose_files_may_have_been_collected_starts_again() -> None:
-    workshop = await started()
-    await workshop.table("a", "x int")
+    setup = await started()
+    await setup.table("a", "x int")
 
     async def meanwhile() -> None:
-        workshop.clock.set_forward(timedelta(hours=1))
-        mark = new_ulid(workshop.runtime)
-        workshop.clock.set_forward(timedelta(seconds=1))
-        await workshop.compactor.mark_orphans(mark)
+        setup.clock.set_forward(timedelta(hours=1))
+        mark = new_ulid(setup.runtime)
+        setup.clock.set_forward(timedelta(seconds=1))
+        await setup.compactor.mark_orphans(mark)
 
-    pausing = Pausing(workshop, meanwhile)
+    pausing = Pausing(setup, meanwhile)
     assert await pausing.compactor.merge() is None
-    assert (await workshop.manifests())[-1].base.index is None
+    assert (await setup.manifests())[-1].base.index is None
     assert await pausing.compactor.merge() is not None
-    assert await names_in(await workshop.cold().head()) == ["a"]
-    await workshop.close()
+    assert await names_in(await setup.cold().head()) == ["a"]
+    await setup.close()
     await pausing.compactor.close()
 
 
 async def test_commits_and_merges_never_starve_each_other() -> None:
-    workshop = await started()
+    setup = await started()
 
     async def ddl() -> None:
         for n in range(12):
-            await workshop.table(f"t{n:02d}", "x int")
+            await setup.table(f"t{n:02d}", "x int")
 
     async def merges() -> int:
-        return sum([await workshop.compactor.merge() is not None for _ in range(8)])
+        return sum([await setup.compactor.merge() is not None for _ in range(8)])
 
     _, merged = await asyncio.gather(ddl(), merges())
     assert merged >= 2
-    assert len(await names_in(await workshop.cold().head())) == 12
-    assert await rows_of(workshop) == await rebuilt(workshop)
-    await workshop.close()
+    assert len(await names_in(await setup.cold().head())) == 12
+    assert await rows_of(setup) == await rebuilt(setup)
+    await setup.close()
 
 
 # Forgetting
 
 
-async def ids_in(workshop: Workshop) -> dict[str, set[object]]:
+async def ids_in(setup: CatalogSetup) -> dict[str, set[object]]:
     """The ids of the rows of each table."""
     keys = {"catalogs": "catalog_id", "schemas": "schema_id", "tables": "table_id"}
     keys |= {"columns": "table_id", "schema_versions": "table_id", "objects": "id"}
-    rows = await rows_of(workshop)
+    rows = await rows_of(setup)
     return {name: {row[key] for row in rows[name]} for name, key in keys.items()}
 
 
@@ -259,47 +259,47 @@ async def ids_in(workshop: Workshop) -> dict[str, set[object]]:
 async def test_a_table_dropped_long_ago_is_forgotten_with_all_that_is_its_own(
     *, merged_before: bool
 ) -> None:
-    workshop = await started()
-    gone = await workshop.table("gone", "x int", "y int")
-    kept = await workshop.table("kept", "x int", "y int")
-    await workshop.do(DropTable(target=t("gone")), DropColumn(target=t("kept"), column="y"))
+    setup = await started()
+    gone = await setup.table("gone", "x int", "y int")
+    kept = await setup.table("kept", "x int", "y int")
+    await setup.do(DropTable(target=t("gone")), DropColumn(target=t("kept"), column="y"))
     if merged_before:
-        await workshop.compactor.merge()
-    workshop.clock.set_forward(LONG_AGO)
-    late = await workshop.table("late")
-    await workshop.do(DropTable(target=t("late")))
-    merged = await workshop.compactor.merge()
+        await setup.compactor.merge()
+    setup.clock.set_forward(LONG_AGO)
+    late = await setup.table("late")
+    await setup.do(DropTable(target=t("late")))
+    merged = await setup.compactor.merge()
     assert merged is not None
-    assert (await workshop.manifests())[-1].rows_changed_at == merged.manifest_version
-    ids = await ids_in(workshop)
+    assert (await setup.manifests())[-1].rows_changed_at == merged.manifest_version
+    ids = await ids_in(setup)
     for name in ("tables", "columns", "schema_versions", "objects"):
         assert gone.table_id not in ids[name], name
         assert kept.table_id in ids[name], name
     assert late.table_id in ids["tables"], "it was dropped only now"
-    assert [row["name"] for row in (await rows_of(workshop))["columns"]] == ["x"]
-    await workshop.do(Undrop(id=late.table_id))
+    assert [row["name"] for row in (await rows_of(setup))["columns"]] == ["x"]
+    await setup.do(Undrop(id=late.table_id))
     with pytest.raises(NotFound):
-        await workshop.do(Undrop(id=gone.table_id))
-    await workshop.close()
+        await setup.do(Undrop(id=gone.table_id))
+    await setup.close()
 
 
 @pytest.mark.parametrize("merged_before", [True, False])
 async def test_a_schema_dropped_long_ago_takes_all_below_it_along(*, merged_before: bool) -> None:
-    workshop = await started()
-    await workshop.schema("s", "a")
-    await workshop.schema("s", "a", "b")
+    setup = await started()
+    await setup.schema("s", "a")
+    await setup.schema("s", "a", "b")
     deep = SchemaName("default", ("s", "a", "b"))
-    table = await workshop.table("deep", "x int", schema=deep)
-    moved = await workshop.table("moved", "x int", schema=deep)
-    await workshop.do(UpdateTable(target=t("moved", "s", "a", "b"), schema=("s",)))
-    dropped = await workshop.do(DropSchema(target=SchemaName("default", ("s", "a")), force=True))
+    table = await setup.table("deep", "x int", schema=deep)
+    moved = await setup.table("moved", "x int", schema=deep)
+    await setup.do(UpdateTable(target=t("moved", "s", "a", "b"), schema=("s",)))
+    dropped = await setup.do(DropSchema(target=SchemaName("default", ("s", "a")), force=True))
     if merged_before:
-        await workshop.compactor.merge()
-    workshop.clock.set_forward(LONG_AGO)
-    assert await workshop.compactor.merge() is not None
-    ids = await ids_in(workshop)
+        await setup.compactor.merge()
+    setup.clock.set_forward(LONG_AGO)
+    assert await setup.compactor.merge() is not None
+    ids = await ids_in(setup)
     assert isinstance(dropped.object.row, SchemaRow)
-    snapshot = await workshop.cold().head()
+    snapshot = await setup.cold().head()
     s = await snapshot.schema(S)
     assert ids["schemas"] == {s.row.schema_id}
     for name in ("tables", "columns", "schema_versions"):
@@ -307,74 +307,74 @@ async def test_a_schema_dropped_long_ago_takes_all_below_it_along(*, merged_befo
     assert ids["objects"] == {s.row.schema_id, s.row.catalog_id, moved.table_id}
     assert table.table_id not in ids["objects"]
     assert await names_in(snapshot) == ["moved"]
-    assert await workshop.compactor.merge() is None, "there is nothing left to forget"
-    await workshop.close()
+    assert await setup.compactor.merge() is None, "there is nothing left to forget"
+    await setup.close()
 
 
 async def test_a_catalog_dropped_long_ago_takes_all_in_it_along() -> None:
-    workshop = await started()
-    await workshop.do(CreateCatalog(name="other"))
-    await workshop.schema("o", catalog="other")
-    await workshop.table("a", "x int", schema=SchemaName("other", ("o",)))
-    kept = await workshop.table("kept", "x int")
-    await workshop.do(DropCatalog(target=CatalogName("other"), force=True))
-    workshop.clock.set_forward(LONG_AGO)
-    assert await workshop.compactor.merge() is not None
-    ids = await ids_in(workshop)
+    setup = await started()
+    await setup.do(CreateCatalog(name="other"))
+    await setup.schema("o", catalog="other")
+    await setup.table("a", "x int", schema=SchemaName("other", ("o",)))
+    kept = await setup.table("kept", "x int")
+    await setup.do(DropCatalog(target=CatalogName("other"), force=True))
+    setup.clock.set_forward(LONG_AGO)
+    assert await setup.compactor.merge() is not None
+    ids = await ids_in(setup)
     assert {name: len(found) for name, found in ids.items()} == {
         **dict.fromkeys(("catalogs", "schemas", "tables", "columns", "schema_versions"), 1),
         "objects": 3,
     }
     assert ids["tables"] == {kept.table_id}
-    await workshop.close()
+    await setup.close()
 
 
 async def test_what_came_back_in_time_is_not_forgotten() -> None:
-    workshop = await started()
-    row = await workshop.table("a", "x int")
-    await workshop.do(DropTable(target=t("a")))
-    await workshop.compactor.merge()
-    workshop.clock.set_forward(DEFAULT_RETENTION - timedelta(hours=1))
-    await workshop.do(Undrop(id=row.table_id))
-    workshop.clock.set_forward(LONG_AGO)
-    merged = await workshop.compactor.merge()
+    setup = await started()
+    row = await setup.table("a", "x int")
+    await setup.do(DropTable(target=t("a")))
+    await setup.compactor.merge()
+    setup.clock.set_forward(DEFAULT_RETENTION - timedelta(hours=1))
+    await setup.do(Undrop(id=row.table_id))
+    setup.clock.set_forward(LONG_AGO)
+    merged = await setup.compactor.merge()
     assert merged is not None
-    assert (await workshop.manifests())[-1].rows_changed_at < merged.manifest_version
-    assert await names_in(await workshop.cold().head()) == ["a"]
-    assert [row["name"] for row in (await rows_of(workshop))["columns"]] == ["x"]
-    await workshop.close()
+    assert (await setup.manifests())[-1].rows_changed_at < merged.manifest_version
+    assert await names_in(await setup.cold().head()) == ["a"]
+    assert [row["name"] for row in (await rows_of(setup))["columns"]] == ["x"]
+    await setup.close()
 
 
 async def test_the_mark_of_a_moved_table_goes_and_nobody_notices() -> None:
-    workshop = await started()
-    await workshop.schema("s2")
-    row = await workshop.table("a", "x int")
-    await workshop.compactor.merge()
-    await workshop.do(UpdateTable(target=t("a"), schema=("s2",)))
-    assert any(row["_moved"] for row in (await rows_of(workshop))["tables"])
-    merged = await workshop.compactor.merge()
+    setup = await started()
+    await setup.schema("s2")
+    row = await setup.table("a", "x int")
+    await setup.compactor.merge()
+    await setup.do(UpdateTable(target=t("a"), schema=("s2",)))
+    assert any(row["_moved"] for row in (await rows_of(setup))["tables"])
+    merged = await setup.compactor.merge()
     assert merged is not None
-    assert [row["_moved"] for row in (await rows_of(workshop))["tables"]] == [False]
+    assert [row["_moved"] for row in (await rows_of(setup))["tables"]] == [False]
     # No reader could see the mark, so no decision that is on its way has to be made again.
-    assert (await workshop.manifests())[-1].rows_changed_at < merged.manifest_version
-    snapshot = await workshop.cold().head()
+    assert (await setup.manifests())[-1].rows_changed_at < merged.manifest_version
+    snapshot = await setup.cold().head()
     assert (await names_in(snapshot), await names_in(snapshot, "s2")) == ([], ["a"])
     assert (await snapshot.find(row.table_id)).row.name == "a"
-    await workshop.close()
+    await setup.close()
 
 
 async def test_a_decision_that_rested_on_what_was_forgotten_is_made_again() -> None:
-    workshop = await started(open_workshop())
-    row = await workshop.table("a", "x int")
-    await workshop.do(DropTable(target=t("a")))
+    setup = await started(open_setup())
+    row = await setup.table("a", "x int")
+    await setup.do(DropTable(target=t("a")))
 
     async def forget() -> None:
         # A clock that is days behind decides to bring back what is being forgotten.
-        workshop.clock.set_forward(LONG_AGO)
-        await workshop.compactor.merge()
+        setup.clock.set_forward(LONG_AGO)
+        await setup.compactor.merge()
 
-    workshop.post.next(after(forget))
+    setup.post.next(after(forget))
     with pytest.raises(NotFound):
-        await workshop.do(Undrop(id=row.table_id))
-    assert await names_in(await workshop.cold().head()) == []
-    await workshop.close()
+        await setup.do(Undrop(id=row.table_id))
+    assert await names_in(await setup.cold().head()) == []
+    await setup.close()

@@ -28,9 +28,9 @@ from arco.storage.backend import ObservedBackend
 from arco.storage.roles import Role
 from tests.compactor.compaction_setup import DOMAIN, CompactionSetup, Slow, open_setup, tell_all
 from tests.compactor.in_process_engine import InProcessEngine
+from tests.request_counter import Tally
 from tests.sim.world import SECOND_MS
 from tests.storage.interposed import Interposed
-from tests.tally import Tally
 
 DAY = timedelta(days=1)
 

@@ -7,7 +7,7 @@ import duckdb
 import pytest
 
 from arco.catalog.ddl import DropSchema, DropTable, SchemaName, UpdateTable
-from tests.catalog.workshop import SCOPE, S, names_in, new_table, open_workshop, started, t
+from tests.catalog.catalog_setup import SCOPE, S, names_in, new_table, open_setup, started, t
 from tests.compactor.small_catalog import manifest_path, resealed
 
 SQL = Path(__file__).parents[2] / "docs" / "sql"
@@ -23,16 +23,16 @@ def run(name: str, workspace: Path) -> list[tuple[object, ...]]:
 
 
 async def store_on_disk(root: Path) -> Path:
-    workshop = await started(open_workshop(url=str(root)))
-    await workshop.table("a", "x int")
-    await workshop.table("Größe 表", "x int")
-    await workshop.schema("s", "below")
-    await workshop.table("deep", schema=SchemaName("default", ("s", "below")))
-    await workshop.schema("dropped")
-    await workshop.table("with its schema", schema=SchemaName("default", ("dropped",)))
-    await workshop.table("gone")
-    await workshop.do(DropTable(target=t("gone")))
-    await workshop.close()
+    setup = await started(open_setup(url=str(root)))
+    await setup.table("a", "x int")
+    await setup.table("Größe 表", "x int")
+    await setup.schema("s", "below")
+    await setup.table("deep", schema=SchemaName("default", ("s", "below")))
+    await setup.schema("dropped")
+    await setup.table("with its schema", schema=SchemaName("default", ("dropped",)))
+    await setup.table("gone")
+    await setup.do(DropTable(target=t("gone")))
+    await setup.close()
     return root / SCOPE.prefix
 
 
@@ -86,19 +86,19 @@ async def test_a_number_that_is_missing_is_found(root: Path) -> None:
 @pytest.mark.parametrize("merges", [0, 1, 2])
 async def test_the_current_tables_are_those_that_arco_lists(root: Path, merges: int) -> None:
     workspace = await store_on_disk(root)
-    workshop = open_workshop(url=str(root))
+    setup = open_setup(url=str(root))
     for _ in range(merges):
-        await workshop.do(new_table(f"n{_}", schema=S))
-        await workshop.compactor.merge()
+        await setup.do(new_table(f"n{_}", schema=S))
+        await setup.compactor.merge()
     below = SchemaName("default", ("s", "below"))
-    await workshop.do(
+    await setup.do(
         UpdateTable(target=t("a"), schema=below.path),
         DropSchema(target=SchemaName("default", ("dropped",)), force=True),
     )
-    snapshot = await workshop.head()
+    snapshot = await setup.head()
     wanted = [("default", ["s"], name) for name in await names_in(snapshot, "s")]
     wanted += [("default", ["s", "below"], name) for name in await names_in(snapshot, *below.path)]
-    await workshop.close()
+    await setup.close()
     found = run("current_tables.sql", workspace)
     assert sorted(row[:3] for row in found) == sorted(wanted)
     assert ("default", ["s", "below"], "a") in wanted

@@ -362,8 +362,8 @@ async def test_a_merge_that_fails_is_left_alone_for_a_while_and_cycles_go_on(
         assert (await asyncio.wait_for(done.get(), 20)).counts.events == 1
     assert set(reported) == {"merge of executions"}
     assert len(reported) < 4
-    assert tier2.domains[EXECUTIONS].merges.rest_ms() > 0
-    assert tier2.domains[EXECUTIONS].cycles.rest_ms() == 0
+    assert tier2.domains[EXECUTIONS].merges.retry_in_ms() > 0
+    assert tier2.domains[EXECUTIONS].cycles.retry_in_ms() == 0
     await tier2.close()
     await running
 

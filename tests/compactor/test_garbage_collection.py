@@ -21,7 +21,7 @@ from arco.core.errors import Invalid, Unavailable
 from arco.fold.tier1 import DOMAIN
 from arco.ledger.segment import decode_segment
 from arco.storage.roles import Role
-from tests.catalog.workshop import all_rows
+from tests.catalog.catalog_setup import all_rows
 from tests.compactor.simulated_catalog import (
     RETENTION_MS,
     OnlyMarks,

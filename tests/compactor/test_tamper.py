@@ -8,7 +8,7 @@ from arco.catalog.manifest import FileRef
 from arco.compactor.verification import verify
 from arco.fold.tier1 import DOMAIN
 from arco.storage.roles import Role
-from tests.catalog.workshop import Workshop
+from tests.catalog.catalog_setup import CatalogSetup
 from tests.compactor.small_catalog import full, manifest_path, paths, resealed, small_catalog
 from tests.figures import Figure
 
@@ -74,7 +74,7 @@ def forgeries(stored: dict[str, bytes]) -> Iterator[Tampering]:
 
 
 async def undetected(
-    workshop: Workshop,
+    setup: CatalogSetup,
     stored: dict[str, bytes],
     done: Iterator[Tampering],
     sound: set[FileRef] | None,
@@ -86,7 +86,7 @@ async def undetected(
         if all(stored.get(full(path)) == raw for path, raw in tampering.changed.items()):
             continue
         put(stored, {full(path): raw for path, raw in tampering.changed.items()})
-        report = await verify(workshop.store(Role.JANITOR), DOMAIN, everything=True, sound=sound)
+        report = await verify(setup.store(Role.JANITOR), DOMAIN, everything=True, sound=sound)
         put(stored, kept)
         count += 1
         if report.ok or report.problem is None or report.problem.path not in tampering.changed:
@@ -105,9 +105,9 @@ def put(stored: dict[str, bytes], objects: dict[str, bytes | None]) -> None:
 async def test_every_change_of_one_published_object_is_found_and_the_object_named(
     figure: Figure,
 ) -> None:
-    workshop, stored = await small_catalog()
+    setup, stored = await small_catalog()
     sound: set[FileRef] = set()
-    report = await verify(workshop.store(Role.JANITOR), DOMAIN, everything=True, sound=sound)
+    report = await verify(setup.store(Role.JANITOR), DOMAIN, everything=True, sound=sound)
     assert report.ok, report.problem
     alike = {kind: paths(stored, pattern) for kind, pattern in KINDS.items()}
     assert (
@@ -115,10 +115,10 @@ async def test_every_change_of_one_published_object_is_found_and_the_object_name
     )
     detected = {}
     for kind, objects in alike.items():
-        count, missed = await undetected(workshop, stored, tamperings(stored, objects), sound)
+        count, missed = await undetected(setup, stored, tamperings(stored, objects), sound)
         assert not missed, "\n".join(missed[:20])
         detected[kind] = count
-    count, missed = await undetected(workshop, stored, forgeries(stored), sound)
+    count, missed = await undetected(setup, stored, forgeries(stored), sound)
     assert not missed, "\n".join(missed)
     detected["forgery"] = count
     total = sum(detected.values())
@@ -129,7 +129,7 @@ async def test_every_change_of_one_published_object_is_found_and_the_object_name
 async def test_every_change_of_an_id_in_an_event_that_a_commit_names_is_found(
     figure: Figure,
 ) -> None:
-    workshop, stored = await small_catalog()
+    setup, stored = await small_catalog()
     segments = paths(stored, rf"ledger/{DOMAIN}/.+")
     named = segments[:-1]  # the last one is the seal, which no commit names
 
@@ -145,6 +145,6 @@ async def test_every_change_of_an_id_in_an_event_that_a_commit_names_is_found(
             yield Tampering("no events", {path: raw[: events + 1]})
             yield Tampering("copy", {path: stored[full(named[at - 1])]})
 
-    count, missed = await undetected(workshop, stored, changes(), None)
+    count, missed = await undetected(setup, stored, changes(), None)
     assert not missed, "\n".join(missed[:20])
     figure(f"tamper: {count} of {count} changes of events detected and named")

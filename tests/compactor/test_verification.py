@@ -17,7 +17,7 @@ from arco.fold.tier1 import DOMAIN, TABLES
 from arco.storage.chain_gc import DEFAULT_RETENTION_MS
 from arco.storage.hint import Hint
 from arco.storage.roles import Role
-from tests.catalog.workshop import after, open_workshop, started
+from tests.catalog.catalog_setup import after, open_setup, started
 from tests.compactor.dict_backend import DictBackend
 from tests.compactor.small_catalog import (
     HEAD,
@@ -34,8 +34,8 @@ from tests.storage.interposed import Interposed
 
 
 async def test_a_sound_catalog_passes_and_everything_in_it_is_counted() -> None:
-    workshop, stored = await small_catalog()
-    report = await check(workshop)
+    setup, stored = await small_catalog()
+    report = await check(setup)
     assert report.ok
     assert report.problem is None
     assert (report.floor, report.head) == (0, LAST)
@@ -49,19 +49,19 @@ async def test_a_sound_catalog_passes_and_everything_in_it_is_counted() -> None:
 
 
 async def test_an_empty_workspace_is_sound() -> None:
-    report = await check(open_workshop(DictBackend()))
+    report = await check(open_setup(DictBackend()))
     assert report.ok
     assert report.head == -1
     assert report.checked.manifests == 0
 
 
 async def test_only_the_current_files_are_read_unless_everything_is_asked_for() -> None:
-    workshop, stored = await small_catalog()
+    setup, stored = await small_catalog()
     [oldest, *_] = paths(stored, "snapshots/catalog/all/catalogs/[0-9A-Z]{26}.parquet")
     stored[full(oldest)] += b"!"
-    current = await check(workshop, everything=False)
+    current = await check(setup, everything=False)
     assert current.ok
-    everything = await check(workshop, everything=True)
+    everything = await check(setup, everything=True)
     assert everything.problem is not None
     assert everything.problem.path == oldest
     assert current.checked.files < len(paths(stored, "snapshots/.+"))
@@ -69,18 +69,18 @@ async def test_only_the_current_files_are_read_unless_everything_is_asked_for() 
 
 
 async def test_a_reader_verifies_what_is_published_and_no_events() -> None:
-    workshop, _ = await small_catalog()
-    report = await check(workshop, role=Role.READER)
+    setup, _ = await small_catalog()
+    report = await check(setup, role=Role.READER)
     assert report.ok
     assert report.checked.events == 0
     assert report.checked.commits == LAST + 1
 
 
 async def test_progress_reaches_what_there_was_to_do() -> None:
-    workshop, _ = await small_catalog()
+    setup, _ = await small_catalog()
     reported: list[tuple[int, int]] = []
     await verify(
-        workshop.store(Role.JANITOR),
+        setup.store(Role.JANITOR),
         DOMAIN,
         everything=True,
         progress=lambda done, total: reported.append((done, total)),
@@ -90,13 +90,13 @@ async def test_progress_reaches_what_there_was_to_do() -> None:
 
 
 async def test_a_store_that_does_not_answer_is_no_verdict() -> None:
-    workshop, _ = await small_catalog()
+    setup, _ = await small_catalog()
 
     async def refuse(verb: str, key: str) -> None:
         if "/snapshots/" in key:
             raise Unavailable("503")
 
-    store = workshop.store(Role.JANITOR, Interposed(workshop.backend, before=refuse))
+    store = setup.store(Role.JANITOR, Interposed(setup.backend, before=refuse))
     with pytest.raises(Unavailable):
         await verify(store, DOMAIN)
 
@@ -107,11 +107,11 @@ async def test_a_store_that_does_not_answer_is_no_verdict() -> None:
 async def test_a_manifest_that_is_missing_in_the_middle_is_named(
     role: Role, number: int, hinted: bool
 ) -> None:
-    workshop, stored = await small_catalog()
+    setup, stored = await small_catalog()
     del stored[full(manifest_path(number))]
     if not hinted:
         del stored[full(HEAD)]
-    problem = (await check(workshop, role=role)).problem
+    problem = (await check(setup, role=role)).problem
     assert problem is not None
     assert (problem.kind, problem.path) == (ProblemKind.MANIFEST, manifest_path(number))
     assert "missing" in problem.explanation
@@ -119,27 +119,27 @@ async def test_a_manifest_that_is_missing_in_the_middle_is_named(
 
 @pytest.mark.parametrize("role", [Role.JANITOR, Role.READER])
 async def test_a_head_that_is_missing_is_found_by_the_hint(role: Role) -> None:
-    workshop, stored = await small_catalog()
+    setup, stored = await small_catalog()
     del stored[full(manifest_path(LAST))]
-    problem = (await check(workshop, role=role)).problem
+    problem = (await check(setup, role=role)).problem
     assert problem is not None
     assert problem.path == manifest_path(LAST)
 
 
 @pytest.mark.parametrize("hint", [b"", b"garbage", b'{"format":1,"number":2}', None])
 async def test_a_hint_that_is_lost_or_garbage_is_no_problem(hint: bytes | None) -> None:
-    workshop, stored = await small_catalog()
+    setup, stored = await small_catalog()
     if hint is None:
         del stored[full(HEAD)]
     else:
         stored[full(HEAD)] = hint
-    assert (await check(workshop)).ok
+    assert (await check(setup)).ok
 
 
 async def test_a_floor_that_is_missing_is_found_by_the_hint() -> None:
-    workshop, stored = await small_catalog()
+    setup, stored = await small_catalog()
     stored[full(HEAD)] = json.encode(Hint(format=1, number=LAST, floor_index=0, floor=3))
-    problem = (await check(workshop)).problem
+    problem = (await check(setup)).problem
     assert problem is not None
     assert (problem.kind, problem.path) == (
         ProblemKind.FLOOR,
@@ -148,54 +148,54 @@ async def test_a_floor_that_is_missing_is_found_by_the_hint() -> None:
 
 
 async def test_a_collected_catalog_is_sound_and_its_floor_is_vouched_for() -> None:
-    workshop, stored = await small_catalog()
-    assert isinstance(workshop.backend, DictBackend)
-    workshop.backend.now_ms += 10 * DEFAULT_RETENTION_MS
-    await collect_garbage(workshop.store(Role.JANITOR), None)
-    report = await check(workshop)
+    setup, stored = await small_catalog()
+    assert isinstance(setup.backend, DictBackend)
+    setup.backend.now_ms += 10 * DEFAULT_RETENTION_MS
+    await collect_garbage(setup.store(Role.JANITOR), None)
+    report = await check(setup)
     assert report.ok, report.problem
     assert (report.floor, report.head, report.checked.manifests) == (LAST, LAST, 1)
-    assert not (await check(workshop, expect=(5, "0" * 64))).ok
+    assert not (await check(setup, expect=(5, "0" * 64))).ok
     [floor] = paths(stored, "manifests/catalog/floor/.+")
     raw = stored[full(floor)]
     for spoiled in (raw[:-1], raw + b"x", raw.replace(b'"floor":12', b'"floor":11')):
         stored[full(floor)] = spoiled
-        problem = (await check(workshop)).problem
+        problem = (await check(setup)).problem
         assert problem is not None
         assert (problem.kind, problem.path) == (ProblemKind.FLOOR, floor)
     del stored[full(floor)]
-    assert not (await check(workshop)).ok
+    assert not (await check(setup)).ok
 
 
 async def test_an_anchor_that_fits_is_fine_whatever_its_case() -> None:
-    workshop, stored = await small_catalog()
+    setup, stored = await small_catalog()
     number, sha256 = anchor(stored, 5)
-    assert (await check(workshop, expect=(number, sha256.upper()))).ok
+    assert (await check(setup, expect=(number, sha256.upper()))).ok
 
 
 @pytest.mark.parametrize(("number", "says"), [(5, "was expected"), (LAST + 1, "is missing")])
 async def test_an_anchor_finds_a_chain_that_is_another(number: int, says: str) -> None:
-    workshop, _ = await small_catalog()
-    problem = (await check(workshop, expect=(number, "0" * 64))).problem
+    setup, _ = await small_catalog()
+    problem = (await check(setup, expect=(number, "0" * 64))).problem
     assert problem is not None
     assert (problem.kind, problem.path) == (ProblemKind.ANCHOR, manifest_path(number))
     assert says in problem.explanation
 
 
 async def test_only_an_anchor_finds_a_chain_that_was_cut_together_with_its_hint() -> None:
-    workshop, stored = await small_catalog()
+    setup, stored = await small_catalog()
     kept = anchor(stored, LAST)
     del stored[full(manifest_path(LAST))]
     del stored[full(HEAD)]
-    assert (await check(workshop)).ok
-    assert not (await check(workshop, expect=kept)).ok
+    assert (await check(setup)).ok
+    assert not (await check(setup, expect=kept)).ok
 
 
 async def test_a_manifest_with_a_checksum_of_its_own_is_blamed_by_its_child() -> None:
-    workshop, stored = await small_catalog()
+    setup, stored = await small_catalog()
     key = full(manifest_path(LAST - 1))
     stored[key] = resealed(stored[key].replace(b'"fencing_token":', b'"fencing_token":1'))
-    problem = (await check(workshop)).problem
+    problem = (await check(setup)).problem
     assert problem is not None
     assert problem.path == manifest_path(LAST - 1)
     assert str(LAST) in problem.explanation
@@ -214,21 +214,21 @@ async def test_a_manifest_with_a_checksum_of_its_own_is_blamed_by_its_child() ->
 async def test_a_head_that_contradicts_itself_is_named(
     said: bytes, instead: bytes, explains: str
 ) -> None:
-    workshop, stored = await small_catalog()
+    setup, stored = await small_catalog()
     key = full(manifest_path(LAST))
     assert said in stored[key]
     stored[key] = resealed(stored[key].replace(said, instead))
-    problem = (await check(workshop)).problem
+    problem = (await check(setup)).problem
     assert problem is not None
     assert problem.path == manifest_path(LAST)
     assert explains in problem.explanation
 
 
 async def test_an_event_with_other_rows_is_found_though_its_id_is_right() -> None:
-    workshop, stored = await small_catalog()
+    setup, stored = await small_catalog()
     [key] = [key for key, raw in stored.items() if b'"name":"d"' in raw and "/ledger/" in key]
     stored[key] = stored[key].replace(b'"data_type":"int"', b'"data_type":"xnt"')
-    problem = (await check(workshop)).problem
+    problem = (await check(setup)).problem
     assert problem is not None
     assert (problem.kind, full(problem.path)) == (ProblemKind.EVENT, key)
     assert "other bytes in line 1" in problem.explanation
@@ -237,22 +237,22 @@ async def test_an_event_with_other_rows_is_found_though_its_id_is_right() -> Non
 async def test_a_segment_that_had_gone_before_its_commit_was_published_is_no_problem() -> None:
     """Its process slept between append and commit for longer than segments are sure to be kept."""
     objects = DictBackend()
-    workshop = await started(open_workshop(objects))
+    setup = await started(open_setup(objects))
 
     async def sleep() -> None:
-        workshop.clock.set_forward(timedelta(hours=3))
+        setup.clock.set_forward(timedelta(hours=3))
 
-    workshop.post.next(after(sleep))
-    await workshop.table("late")
-    await workshop.table("punctual")
-    await workshop.close()
+    setup.post.next(after(sleep))
+    await setup.table("late")
+    await setup.table("punctual")
+    await setup.close()
     *_, late, punctual, _seal = paths(objects.stored, "ledger/.+")
     del objects.stored[full(late)]
-    report = await check(workshop)
+    report = await check(setup)
     assert report.ok, report.problem
     assert report.checked.collected == 1
     del objects.stored[full(punctual)]
-    problem = (await check(workshop)).problem
+    problem = (await check(setup)).problem
     assert problem is not None
     assert problem.path == punctual
 

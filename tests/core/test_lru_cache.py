@@ -30,3 +30,11 @@ def test_sizes_are_summed_up_and_given_back() -> None:
     cache.clear()
     cache.put("e", b"x" * 10)
     assert "e" in cache
+
+
+def test_the_newest_value_can_be_kept_whatever_its_size() -> None:
+    cache = LruCache[str, bytes](10, size_of=len, keep_newest=True)
+    cache.put("large", b"x" * 11)
+    assert "large" in cache
+    cache.put("small", b"x")
+    assert [*cache.values()] == [b"x"]

@@ -37,7 +37,7 @@ _MUTANTS = (
     Mutant(
         name="orders that end with the id",
         rule="P19",
-        target="arco.fold.order:encode_order_suffixes",
+        target="arco.fold.fold:encode_order_suffixes",
         old="every.reshape(len(made), -1)[:, 0]",
         new="np.void(bytes(8))",
     ),

@@ -8,13 +8,13 @@ from arco.core.json import Json
 from arco.iceberg.engine.metadata import current_snapshot_id
 from arco.iceberg.loaded_metadata import LoadedMetadata
 from tests.iceberg.engine.sample_metadata import point, snapshot, update
-from tests.iceberg.workshop import Api, Workshop
+from tests.iceberg.iceberg_setup import Api, IcebergSetup
 
 TASK = "run/s.t@ds=1"
 
 
 def attempt_at(
-    shop: Workshop, attempt_id: str, number: int, /, *, task: str = TASK, **more: Any
+    shop: IcebergSetup, attempt_id: str, number: int, /, *, task: str = TASK, **more: Any
 ) -> DispatchedAttempt:
     """An attempt that was dispatched when a number was the head, just now."""
     wanted: dict[str, Any] = {"partitions": ("ds=1",), **more}

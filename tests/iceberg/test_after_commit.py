@@ -9,15 +9,23 @@ from arco.iceberg.after_commit import CommitReceipt, commit_key, committed_event
 from arco.ledger.envelope import Envelope
 from arco.storage.roles import Role
 from tests.iceberg.engine.sample_metadata import CREATED_MS, add, point
+from tests.iceberg.iceberg_setup import (
+    IcebergSetup,
+    dies,
+    marking,
+    on,
+    pointer_key,
+    refusal,
+    with_table,
+)
 from tests.iceberg.publishing import attempt_at, publish
-from tests.iceberg.workshop import Workshop, dies, marking, on, pointer_key, refusal, with_table
 
 
 def _payload(event: Envelope) -> IcebergCommitted:
     return json.decode(bytes(event.payload), IcebergCommitted)
 
 
-async def _events(shop: Workshop) -> list[IcebergCommitted]:
+async def _events(shop: IcebergSetup) -> list[IcebergCommitted]:
     return sorted(map(_payload, await shop.events()), key=lambda each: each.pointer_number)
 
 
@@ -137,7 +145,7 @@ async def test_the_tables_of_a_transaction_are_told_of_once_it_is_decided() -> N
     assert len({each.transaction for each in await _events(shop)} - {None}) == 1
 
 
-async def _receipts(shop: Workshop, state: str) -> list[CommitReceipt]:
+async def _receipts(shop: IcebergSetup, state: str) -> list[CommitReceipt]:
     keys = await shop.inner.keys("events/")
     store = shop.inner.store(Role.API)
     return sorted(

@@ -9,9 +9,9 @@ from arco.core import json
 from arco.core.errors import AlreadyExists, Denied, Unavailable, Unknown
 from arco.core.json import Json
 from arco.iceberg.commit import COMMIT_DEADLINE_MS
-from tests.catalog.workshop import until
+from tests.catalog.catalog_setup import until
 from tests.iceberg.engine.sample_metadata import ORDERS, column, snapshot, update
-from tests.iceberg.workshop import (
+from tests.iceberg.iceberg_setup import (
     ELSEWHERE,
     POINTERS,
     Api,
@@ -49,7 +49,7 @@ async def test_metadata_are_stored_compressed_if_the_table_asks_for_it() -> None
     made = await shop.a.commit("t", update("set-properties", updates=body))
     assert str(made.location).endswith(".gz.metadata.json")
     [key] = await shop.files("00001-")
-    stored = await shop.inner.store(shop.a.office.store.role).get(key)
+    stored = await shop.inner.store(shop.a.api_process.store.role).get(key)
     assert json.decode(gzip.decompress(stored), dict) == made.metadata
     assert (await shop.b.load("t")).raw == made.raw
 
@@ -206,7 +206,9 @@ async def test_who_loses_races_for_too_long_is_told_that_nothing_has_happened() 
 async def test_a_missing_metadata_file_is_named_to_who_asks() -> None:
     shop, _ = await with_table("t")
     [key] = await shop.files()
-    await shop.inner.backend.delete(shop.inner.store(shop.a.office.store.role).scope.prefix + key)
+    await shop.inner.backend.delete(
+        shop.inner.store(shop.a.api_process.store.role).scope.prefix + key
+    )
     lost = await refusal(shop.b.load("t"))
     assert (lost.status, lost.kind) == (404, "NotFoundException")
     assert lost.message == f"Failed to open input stream for file: {_location(shop.a, key)}"

@@ -8,9 +8,9 @@ import pytest
 
 from arco.core.errors import Invalid, Unavailable, Unknown
 from arco.core.json import Json
-from tests.catalog.workshop import is_down, is_lost, started
+from tests.catalog.catalog_setup import is_down, is_lost, started
 from tests.iceberg.engine.sample_metadata import update
-from tests.iceberg.workshop import (
+from tests.iceberg.iceberg_setup import (
     ELSEWHERE,
     MANIFESTS,
     NS,
@@ -24,7 +24,7 @@ from tests.iceberg.workshop import (
     marking,
     marks_of,
     on,
-    open_workshop,
+    open_setup,
     pointer_key,
     refusal,
     with_table,
@@ -169,7 +169,7 @@ async def test_staging_leaves_nothing_behind() -> None:
 
 
 async def test_on_a_disk_staging_makes_the_folders_that_engines_need(tmp_path: Path) -> None:
-    shop = open_workshop(f"file://{tmp_path}", f"file://{tmp_path}/")
+    shop = open_setup(f"file://{tmp_path}", f"file://{tmp_path}/")
     await started(shop.inner)
     metadata = await _stage(shop.a, "t")
     place = Path(str(metadata["location"]).removeprefix("file://"))

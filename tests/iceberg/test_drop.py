@@ -6,9 +6,9 @@ import pytest
 
 from arco.core.errors import Unavailable, Unknown
 from arco.iceberg.name_resolution import release_name
-from tests.catalog.workshop import is_down, names_in
-from tests.iceberg.workshop import (
-    Workshop,
+from tests.catalog.catalog_setup import is_down, names_in
+from tests.iceberg.iceberg_setup import (
+    IcebergSetup,
     begun,
     dies,
     dies_at_the_compactor,
@@ -20,7 +20,7 @@ from tests.iceberg.workshop import (
 )
 
 
-async def _half_dropped() -> tuple[Workshop, str]:
+async def _half_dropped() -> tuple[IcebergSetup, str]:
     """A table with a tombstone, whose name the catalog still has."""
     shop, [table_id] = await with_table("t")
     await dies_at_the_compactor(shop, shop.a, shop.a.drop("t"), arrives=False)

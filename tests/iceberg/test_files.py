@@ -20,8 +20,8 @@ from arco.storage.retry import RetryingBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.figures import Figure
-from tests.iceberg.hostile import ALLOWED, OTHER, OWN, ROOT
-from tests.iceberg.hostile import location as hostile
+from tests.iceberg.hostile_locations import ALLOWED, OTHER, OWN, ROOT
+from tests.iceberg.hostile_locations import location as hostile
 from tests.storage.interposed import Interposed
 
 FILE = "metadata/00000-x.metadata.json"

@@ -20,14 +20,14 @@ from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.external_location import ExternalLocation
 from arco.storage.retry import RetryingBackend
 from arco.storage.roles import Role
-from tests.catalog.workshop import IMPATIENT
+from tests.catalog.catalog_setup import IMPATIENT
 from tests.iceberg.engine.sample_metadata import ORDERS, OTHER_UUID
 from tests.iceberg.engine.sample_metadata import request as create_request
-from tests.iceberg.workshop import (
+from tests.iceberg.iceberg_setup import (
     ELSEWHERE,
     Api,
+    IcebergSetup,
     Line,
-    Workshop,
     begun,
     id_of,
     making,
@@ -51,21 +51,21 @@ class _Aged(Interposed):
             yield replace(meta, modified_ms=meta.modified_ms - 2 * SHORTEST_RETENTION_MS)
 
 
-def _cleaner(shop: Workshop, outside: Backend | None = None) -> Api:
+def _cleaner(shop: IcebergSetup, outside: Backend | None = None) -> Api:
     """A process that may remove files, too."""
     line, runtime = Line(shop.inner.backend), shop.inner.runtime
-    office = shop._office(line)
+    api_process = shop._office(line)
     beyond = ExternalLocation(
         RetryingBackend(outside or shop.outside, runtime, retry=IMPATIENT), role=Role.API
     )
     janitor = shop.inner.store(Role.JANITOR, line.backend)
-    files = TableFiles(office.store, shop.root_url, {ELSEWHERE: beyond}, janitor=janitor)
+    files = TableFiles(api_process.store, shop.root_url, {ELSEWHERE: beyond}, janitor=janitor)
     locations = Locations(shop.root_url, (ELSEWHERE,))
-    iceberg = open_iceberg(office.committer, office.idempotency, files, locations)
-    return Api(line, office, iceberg, shop.inner.clock)
+    iceberg = open_iceberg(api_process.committer, api_process.idempotency, files, locations)
+    return Api(line, api_process, iceberg, shop.inner.clock)
 
 
-async def _collect(shop: Workshop) -> TableGcReport:
+async def _collect(shop: IcebergSetup) -> TableGcReport:
     """A collection to which everything in the declared place is old."""
     api = _cleaner(shop, _Aged(shop.outside))
     janitor, transactions = shop.inner.store(Role.JANITOR), TransactionRecords(api.context.store)
@@ -74,7 +74,7 @@ async def _collect(shop: Workshop) -> TableGcReport:
     ).collect()
 
 
-async def _put(shop: Workshop, key: str, **more: Any) -> str:
+async def _put(shop: IcebergSetup, key: str, **more: Any) -> str:
     """A metadata file from another catalog in the declared location."""
     made = new_table(
         create_request(ORDERS), table_uuid=OTHER_UUID, location=f"{ELSEWHERE}theirs", now_ms=1
@@ -85,7 +85,7 @@ async def _put(shop: Workshop, key: str, **more: Any) -> str:
     return ELSEWHERE + key
 
 
-async def _outside(shop: Workshop) -> list[str]:
+async def _outside(shop: IcebergSetup) -> list[str]:
     return sorted([meta.key async for meta in shop.outside.list("")])
 
 

@@ -9,12 +9,12 @@ import pytest
 from arco.core.errors import AlreadyExists, Denied, InProgress, KeyReused, Unavailable, Unknown
 from arco.core.json import Json
 from tests.iceberg.engine.sample_metadata import add, point
-from tests.iceberg.workshop import (
+from tests.iceberg.iceberg_setup import (
     MANIFESTS,
     OUTCOME,
     POINTERS,
     Api,
-    Workshop,
+    IcebergSetup,
     dies,
     dies_at_the_compactor,
     id_of,
@@ -63,14 +63,14 @@ POINTS = {
 every_deed = pytest.mark.parametrize("name", DEEDS)
 
 
-async def _shop() -> Workshop:
+async def _shop() -> IcebergSetup:
     shop, _ = await with_table("t", "u")
     await shop.a.make_namespace("empty")
     await shop.a.settle()
     return shop
 
 
-async def _state(shop: Workshop) -> dict[str, object]:
+async def _state(shop: IcebergSetup) -> dict[str, object]:
     """All that a new process sees of the catalog."""
     api = shop.api()
     names = await api.names()
@@ -216,7 +216,7 @@ async def test_a_commit_that_landed_is_no_refusal_though_its_requirement_fails_b
     assert len(await shop.chain(table_id)) == 2
 
 
-def _snapshot(shop: Workshop, table_id: str, number: int) -> list[dict[str, Json]]:
+def _snapshot(shop: IcebergSetup, table_id: str, number: int) -> list[dict[str, Json]]:
     place = shop.a.context.locations.managed(table_id)
     manifests = {"manifest-list": f"{place}/metadata/snap-{number}.avro"}
     return [add(number, **manifests), point(number)]

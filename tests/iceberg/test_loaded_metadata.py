@@ -9,7 +9,7 @@ from arco.core import json
 from arco.iceberg.engine.metadata import Metadata, encode_metadata, refs_only
 from arco.iceberg.loaded_metadata import LoadedMetadata, MetadataCache, SnapshotsMode
 from tests.iceberg.engine.sample_metadata import append, apply, point, table
-from tests.iceberg.workshop import CATALOG, NS, Api, Workshop, marks_of, with_table
+from tests.iceberg.iceberg_setup import CATALOG, NS, Api, IcebergSetup, marks_of, with_table
 
 PLACE = "s3://bucket/t/metadata/00003-x.metadata.json"
 
@@ -134,7 +134,7 @@ async def load_since(api: Api, since_ms: float) -> set[str]:
     return marks_of(await api.iceberg.tables.load(CATALOG, NS, "t", since_ms=since_ms))
 
 
-def now_ms(shop: Workshop) -> float:
+def now_ms(shop: IcebergSetup) -> float:
     return shop.inner.clock.elapsed_ms()
 
 

@@ -11,8 +11,8 @@ from arco.core.errors import Invalid
 from arco.core.json import Json
 from arco.iceberg.location import PATHS, Locations, TableLocation
 from tests.figures import Figure
-from tests.iceberg.hostile import ALLOWED, OTHER, OWN, ROOT, leads_astray
-from tests.iceberg.hostile import location as hostile
+from tests.iceberg.hostile_locations import ALLOWED, OTHER, OWN, ROOT, leads_astray
+from tests.iceberg.hostile_locations import location as hostile
 
 HOSTILE = 10_000
 

@@ -9,13 +9,13 @@ from arco.core.errors import AlreadyExists, Denied, Invalid, Unavailable, Unknow
 from arco.core.json import Json
 from arco.iceberg.multi_table_commit import MOST_TABLES
 from arco.iceberg.pointer_head import GRACE_MS
-from tests.catalog.workshop import is_down, names_in, until
+from tests.catalog.catalog_setup import is_down, names_in, until
 from tests.iceberg.engine.sample_metadata import update
-from tests.iceberg.workshop import (
+from tests.iceberg.iceberg_setup import (
     OUTCOME,
     POINTERS,
     Api,
-    Workshop,
+    IcebergSetup,
     dies,
     dies_at_the_compactor,
     id_of,
@@ -35,11 +35,11 @@ async def _marks(api: Api, *names: str) -> list[set[str]]:
     return [marks_of(await api.load(name)) for name in names or ("t", "u")]
 
 
-async def _outcomes(shop: Workshop) -> int:
+async def _outcomes(shop: IcebergSetup) -> int:
     return sum(OUTCOME in key for key in await shop.inner.keys("_catalog/transactions/"))
 
 
-async def _left_undecided(*, named: bool = False) -> tuple[Workshop, list[str]]:
+async def _left_undecided(*, named: bool = False) -> tuple[IcebergSetup, list[str]]:
     """Two tables, and a transaction over them whose process is gone before it was decided."""
     shop, ids = await with_table("t", "u")
     changes = (*BOTH, making("new")) if named else BOTH
@@ -49,7 +49,7 @@ async def _left_undecided(*, named: bool = False) -> tuple[Workshop, list[str]]:
     return shop, ids
 
 
-async def _impatient(shop: Workshop, api: Api, work: asyncio.Future[Any]) -> None:
+async def _impatient(shop: IcebergSetup, api: Api, work: asyncio.Future[Any]) -> None:
     """Advance the clock past the grace period once a writer waits."""
     before = api.line.asked("get", OUTCOME)
     await until(lambda: api.line.asked("get", OUTCOME) > before + 4)
@@ -323,7 +323,7 @@ async def test_a_refusal_of_a_transaction_is_kept() -> None:
 async def test_a_missing_metadata_file_is_not_kept_as_the_answer_of_a_transaction() -> None:
     shop, [table_id, _] = await with_table("t", "u")
     [key] = await shop.files(table_id)
-    store = shop.b.office.store
+    store = shop.b.api_process.store
     body = await store.get(key)
     await shop.inner.backend.delete(store.scope.prefix + key)
     with pytest.raises(Exception, match="Failed to open input stream"):
@@ -463,7 +463,7 @@ async def test_a_staged_table_that_was_named_and_aborted_is_named_again() -> Non
     assert await shop.api().names() == ["new", "t"]
 
 
-async def _ended_by(shop: Workshop, name: str) -> None:
+async def _ended_by(shop: IcebergSetup, name: str) -> None:
     """Another writer is kept waiting for too long."""
     work = asyncio.ensure_future(shop.b.mark(name, "y"))
     await _impatient(shop, shop.b, work)

@@ -8,8 +8,8 @@ import pytest
 from arco.core.errors import Invalid, Unavailable, Unknown
 from arco.iceberg.namespaces import PropertiesUpdated
 from arco.iceberg.wire import UpdatePropertiesRequest
-from tests.catalog.workshop import is_down
-from tests.iceberg.workshop import (
+from tests.catalog.catalog_setup import is_down
+from tests.iceberg.iceberg_setup import (
     Api,
     begun,
     dies_at_the_compactor,

@@ -13,8 +13,8 @@ from arco.core.errors import NotFound, Unavailable
 from arco.core.json import Json
 from arco.iceberg.partition_versions import AddedFile, IcebergVersions, value_format
 from tests.iceberg.engine.sample_metadata import partition, point, snapshot, spec, update
+from tests.iceberg.iceberg_setup import ELSEWHERE, IcebergSetup, begun, id_of
 from tests.iceberg.publishing import attempt_at
-from tests.iceberg.workshop import ELSEWHERE, Workshop, begun, id_of
 
 BY_COUNTRY = spec(partition(3, "country"))
 BY_BOTH = spec(partition(2, "placed_day", "day"), partition(3, "land"))
@@ -27,14 +27,14 @@ def _type_of(value: object) -> Any:
     return ["null", {"type": "int", "logicalType": "date"} if isinstance(value, date) else "string"]
 
 
-async def _write(shop: Workshop, name: str, fields: list[Json], records: list[Any]) -> str:
+async def _write(shop: IcebergSetup, name: str, fields: list[Json], records: list[Any]) -> str:
     written = BytesIO()
     fastavro.writer(written, {"type": "record", "name": "r", "fields": fields}, records)
     await shop.outside.create(name, written.getvalue())
     return ELSEWHERE + name
 
 
-async def _manifest(shop: Workshop, name: str, *entries: Entry) -> str:
+async def _manifest(shop: IcebergSetup, name: str, *entries: Entry) -> str:
     """A manifest with files, each with its status, partition and path."""
     values = entries[0][1]
     inner: list[Json] = [{"name": key, "type": _type_of(each)} for key, each in values.items()]
@@ -54,7 +54,7 @@ async def _manifest(shop: Workshop, name: str, *entries: Entry) -> str:
 
 
 async def _commit(
-    shop: Workshop,
+    shop: IcebergSetup,
     number: int,
     *manifests: str,
     files: int = 1,
@@ -89,7 +89,7 @@ async def _commit(
     await shop.a.commit("t", added, point(number))
 
 
-async def _with_table(partition_spec: dict[str, Json] | None) -> tuple[Workshop, str]:
+async def _with_table(partition_spec: dict[str, Json] | None) -> tuple[IcebergSetup, str]:
     shop = await begun()
     made = await shop.a.create("t", partition_spec=partition_spec, location=ELSEWHERE)
     return shop, id_of(made)

@@ -7,8 +7,8 @@ import pytest
 from arco.core.errors import Unavailable
 from arco.iceberg.pointer import Pointer
 from arco.iceberg.pointer_head import GRACE_MS, PointerHead
-from tests.catalog.workshop import until
-from tests.iceberg.workshop import Workshop, begun
+from tests.catalog.catalog_setup import until
+from tests.iceberg.iceberg_setup import IcebergSetup, begun
 
 ID = "00000000-0000-4000-8000-000000000001"
 
@@ -18,7 +18,7 @@ def _pointer(location: str, **more: object) -> Pointer:
     return Pointer(metadata_location=location, **result)  # type: ignore[arg-type]
 
 
-async def _stand(shop: Workshop, *pointers: Pointer, ended: bool = False) -> PointerHead:
+async def _stand(shop: IcebergSetup, *pointers: Pointer, ended: bool = False) -> PointerHead:
     """A chain of these pointers, and its head as another process resolves it."""
     chain = shop.a.context.pointers.chain(ID)
     for number, pointer in enumerate(pointers):
@@ -27,7 +27,7 @@ async def _stand(shop: Workshop, *pointers: Pointer, ended: bool = False) -> Poi
     return await shop.b.context.heads.of(ID)
 
 
-async def _decide(shop: Workshop, *, committed: bool) -> bool:
+async def _decide(shop: IcebergSetup, *, committed: bool) -> bool:
     return await shop.a.iceberg.transactions._records.decide("tx-0000", committed=committed)
 
 

@@ -17,14 +17,13 @@ from arco.iceberg.wire import CommitTableRequest
 from arco.storage.chain import SHORTEST_RETENTION_MS, Chain
 from arco.storage.chain_gc import DEFAULT_RETENTION_MS, collect
 from arco.storage.roles import Role
-from tests.catalog.workshop import until
+from tests.catalog.catalog_setup import until
 from tests.iceberg.engine.sample_metadata import point, snapshot, update
-from tests.iceberg.publishing import TASK, adding, attempt_at, current, publish, stage
-from tests.iceberg.workshop import (
+from tests.iceberg.iceberg_setup import (
     ELSEWHERE,
     OUTCOME,
+    IcebergSetup,
     Line,
-    Workshop,
     dies,
     making,
     marking,
@@ -34,9 +33,10 @@ from tests.iceberg.workshop import (
     refusal_of,
     with_table,
 )
+from tests.iceberg.publishing import TASK, adding, attempt_at, current, publish, stage
 
 
-async def _publications(shop: Workshop, table_id: str) -> list[tuple[str, str, bool] | None]:
+async def _publications(shop: IcebergSetup, table_id: str) -> list[tuple[str, str, bool] | None]:
     """What each number publishes: its operation, the attempt, whether it is a fence."""
     return [
         None
@@ -95,7 +95,7 @@ async def test_attempts_at_two_partitions_that_race_both_publish() -> None:
     assert [attempt for _, attempt, _ in publications] == ["a2", "a1"]
 
 
-def _of_partition(shop: Workshop, number: int) -> DispatchedAttempt:
+def _of_partition(shop: IcebergSetup, number: int) -> DispatchedAttempt:
     key = f"ds={number}"
     return attempt_at(shop, f"a{number}", 0, task=f"run/s.t@{key}", partitions=(key,))
 
@@ -384,7 +384,7 @@ async def test_an_attempt_whose_versions_were_collected_is_refused_and_so_is_its
     await publish(shop.api(), 2, attempt_at(shop, "two", 3))
 
 
-async def _collect_all(shop: Workshop, table_id: str) -> None:
+async def _collect_all(shop: IcebergSetup, table_id: str) -> None:
     """Raise the floor to the head and delete what lies below, as after a long time."""
     store = shop.inner.store(Role.JANITOR)
     chain = Chain(store, f"_catalog/iceberg_pointers/{table_id}")
@@ -420,7 +420,7 @@ async def test_what_happened_since_the_dispatch_is_read_once_for_all_attempts() 
     assert not _numbers(shop, table_id, before) & set(range(7))
 
 
-def _numbers(shop: Workshop, table_id: str, since: int) -> set[int]:
+def _numbers(shop: IcebergSetup, table_id: str, since: int) -> set[int]:
     """The numbers of a chain that a process has asked for since."""
     asked = [key for verb, key in shop.b.line.seen[since:] if verb == "get"]
     return {
@@ -444,7 +444,7 @@ async def test_a_commit_of_an_attempt_costs_nothing_more_if_nothing_has_happened
     assert (await shop.pointers(table_id))[3].publication is not None
 
 
-def _deciding(shop: Workshop, since: int) -> list[str]:
+def _deciding(shop: IcebergSetup, since: int) -> list[str]:
     """The requests of a commit, without what goes on beside the answer."""
     kinds = ("iceberg_pointers/", "warehouse/", "manifests/")
     seen = shop.a.line.seen[since:]
@@ -478,7 +478,7 @@ def _at(line: Line, number: int, step: Callable[[], Awaitable[object]], *, after
     (line.after if after else line.before)("", "", counted, times=10_000)
 
 
-async def _take_over(shop: Workshop, table_id: str) -> bool:
+async def _take_over(shop: IcebergSetup, table_id: str) -> bool:
     """What the coordinator does before it reassigns the task, then what the second attempt does."""
     api = shop.api()
     fenced = await api.iceberg.fences.fence(table_id, attempt_at(shop, "two", 0), since=0)
@@ -502,7 +502,7 @@ async def test_a_commit_that_is_paused_at_any_request_publishes_or_is_refused(
         took: list[bool] = []
 
         async def take_over(
-            shop: Workshop = shop, table_id: str = table_id, took: list[bool] = took
+            shop: IcebergSetup = shop, table_id: str = table_id, took: list[bool] = took
         ) -> None:
             took.append(await _take_over(shop, table_id))
 

@@ -14,14 +14,14 @@ from arco.iceberg.reconciler import ReconcilerRound
 from arco.iceberg.wire import UpdatePropertiesRequest
 from arco.ledger.claim import LONGEST_REQUEST_MS
 from arco.ledger.idempotency import DEFAULT_LIFE_MS
-from tests.catalog.workshop import SCOPE, is_down, names_in, new_catalog, until
+from tests.catalog.catalog_setup import SCOPE, is_down, names_in, new_catalog, until
 from tests.iceberg.engine.sample_metadata import ORDERS, column, update
-from tests.iceberg.workshop import (
+from tests.iceberg.iceberg_setup import (
     KEYS,
     OUTCOME,
     POINTERS,
     Api,
-    Workshop,
+    IcebergSetup,
     dies,
     dies_at_the_compactor,
     making,
@@ -36,7 +36,7 @@ from tests.iceberg.workshop import (
 LONG_S = LONGEST_REQUEST_MS / 1_000 + 60
 
 
-async def _round(shop: Workshop, *, full: bool = True) -> ReconcilerRound:
+async def _round(shop: IcebergSetup, *, full: bool = True) -> ReconcilerRound:
     """A round of a process that has just begun."""
     api = shop.api()
     done = await api.iceberg.reconciler.round(full=full)
@@ -44,7 +44,7 @@ async def _round(shop: Workshop, *, full: bool = True) -> ReconcilerRound:
     return done
 
 
-async def _quiet(*names: str) -> tuple[Workshop, list[str]]:
+async def _quiet(*names: str) -> tuple[IcebergSetup, list[str]]:
     shop, ids = await with_table(*names)
     await shop.a.settle()
     return shop, ids
@@ -140,7 +140,7 @@ async def test_older_columns_never_replace_newer_ones() -> None:
     assert await _columns(shop, t) == ["id", "placed_at", "country", "more"]
 
 
-async def _columns(shop: Workshop, table_id: str) -> list[str]:
+async def _columns(shop: IcebergSetup, table_id: str) -> list[str]:
     columns = await (await shop.inner.head()).columns(table_id)
     return [each.row.name for each in columns]
 
@@ -177,7 +177,7 @@ async def test_the_chain_of_a_table_of_an_undecided_transaction_is_ended() -> No
     assert await names_in(await shop.inner.cold().head()) == ["t"]
 
 
-async def _impatient_round(shop: Workshop, *, full: bool = True) -> ReconcilerRound:
+async def _impatient_round(shop: IcebergSetup, *, full: bool = True) -> ReconcilerRound:
     api = shop.api()
     work = asyncio.ensure_future(api.iceberg.reconciler.round(full=full))
     await until(lambda: api.line.asked("get", OUTCOME) > 4)
@@ -236,7 +236,7 @@ async def test_it_runs_until_it_is_closed_whatever_goes_wrong() -> None:
 # What follows is about claims whose holders are gone.
 
 
-async def _outcomes(shop: Workshop) -> int:
+async def _outcomes(shop: IcebergSetup) -> int:
     """How many keys have an outcome, or a takeover."""
     return sum(key.endswith("/0001.json") for key in await shop.inner.keys(KEYS))
 
@@ -288,7 +288,7 @@ async def test_a_claim_whose_request_has_not_landed_is_left_alone(point: str, de
     await shop.b.settle()
 
 
-async def _die(shop: Workshop, point: str, deed: Deed, *, landed: bool) -> None:
+async def _die(shop: IcebergSetup, point: str, deed: Deed, *, landed: bool) -> None:
     if point:
         shop.a.line.die("create", point, after=landed)
         await dies(shop.a, deed(shop.a))
@@ -358,7 +358,7 @@ async def test_a_change_of_properties_that_was_finalised_is_told_as_it_was() -> 
 async def test_a_claim_of_another_protocol_is_left_alone() -> None:
     shop, _ = await _quiet("t")
     shop.a.line.fail("create", "/0001.json", Unavailable("cut"))
-    await shop.a.office.do_once(new_catalog("more"), "k")
+    await shop.a.api_process.do_once(new_catalog("more"), "k")
     await shop.a.settle()
     assert await _outcomes(shop) == 0
     shop.pass_by(LONG_S)

@@ -12,10 +12,10 @@ from arco.iceberg.engine.new_table import new_table
 from arco.iceberg.wire import RegisterTableRequest
 from tests.iceberg.engine.sample_metadata import ORDERS, OTHER_UUID
 from tests.iceberg.engine.sample_metadata import request as create_request
-from tests.iceberg.workshop import (
+from tests.iceberg.iceberg_setup import (
     ELSEWHERE,
     Api,
-    Workshop,
+    IcebergSetup,
     bad_request,
     begun,
     dies,
@@ -34,12 +34,12 @@ def _metadata(uuid: str = OTHER_UUID, location: str = HOME, **more: Any) -> dict
     return {**made, **more}
 
 
-async def _put(shop: Workshop, name: str = "00007-x", **more: Any) -> str:
+async def _put(shop: IcebergSetup, name: str = "00007-x", **more: Any) -> str:
     """A metadata file from another catalog in a declared location."""
     return await _put_raw(shop, f"theirs/metadata/{name}.metadata.json", _metadata(**more))
 
 
-async def _put_raw(shop: Workshop, key: str, body: object) -> str:
+async def _put_raw(shop: IcebergSetup, key: str, body: object) -> str:
     raw = body if isinstance(body, bytes) else json.encode(body)
     await shop.outside.create(key, raw)
     return ELSEWHERE + key
@@ -58,7 +58,7 @@ async def test_a_registered_table_has_an_id_of_its_own_and_its_uuid() -> None:
     assert (first.operation, first.metadata_location) == ("register", location)
 
 
-async def _row(shop: Workshop, name: str) -> TableRow:
+async def _row(shop: IcebergSetup, name: str) -> TableRow:
     return (await (await shop.inner.head()).table(TableName("default", ("s",), name))).row
 
 
@@ -232,7 +232,7 @@ async def test_a_commit_that_comes_between_is_overwritten_with_the_rest() -> Non
     assert len(await shop.chain((await _row(shop, "t")).table_id)) == 3
 
 
-async def _retried(shop: Workshop, api: Api, location: str) -> None:
+async def _retried(shop: IcebergSetup, api: Api, location: str) -> None:
     made = await api.register("t", location, overwrite=True, key="k")
     assert made.location == location
 

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from arco.core.errors import Invalid, Unavailable
-from tests.catalog.workshop import is_down
-from tests.iceberg.workshop import (
+from tests.catalog.catalog_setup import is_down
+from tests.iceberg.iceberg_setup import (
     dies_at_the_compactor,
     id_of,
     marks_of,

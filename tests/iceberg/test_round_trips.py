@@ -4,11 +4,11 @@ import pytest
 
 from arco.core.errors import AlreadyExists
 from tests.catalog.test_cost import Far
-from tests.iceberg.workshop import Api, Workshop, begun, marks_of
+from tests.iceberg.iceberg_setup import Api, IcebergSetup, begun, marks_of
 from tests.storage.interposed import Interposed
 
 
-async def far_away(shop: Workshop, recorder: Far, *, known: str = "known") -> Api:
+async def far_away(shop: IcebergSetup, recorder: Far, *, known: str = "known") -> Api:
     """An API process far from the store, which has loaded one table."""
     backend = shop.inner.backend
     shop.inner.backend = Interposed(backend, before=recorder.begin, after=recorder.end)
@@ -21,7 +21,7 @@ async def far_away(shop: Workshop, recorder: Far, *, known: str = "known") -> Ap
     return api
 
 
-async def with_tables() -> Workshop:
+async def with_tables() -> IcebergSetup:
     """Two tables, left behind by a process that has ended."""
     shop = await begun()
     for name in ("known", "other"):

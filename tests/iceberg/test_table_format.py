@@ -25,12 +25,12 @@ from arco.catalog.table_format import Caller, TableFormatPort
 from arco.core import json
 from arco.core.errors import ArcoError, NotFound, Unavailable, Unknown
 from arco.ledger.claim import Answer, key_path
-from tests.catalog.workshop import ANN, SCOPE, S
-from tests.iceberg.workshop import (
+from tests.catalog.catalog_setup import ANN, SCOPE, S
+from tests.iceberg.iceberg_setup import (
     KEYS,
     POINTERS,
     Api,
-    Workshop,
+    IcebergSetup,
     dies,
     dies_at_the_compactor,
     with_table,
@@ -79,7 +79,7 @@ async def ask(api: Api, request: CatalogRequest) -> Asked:
     return Asked(answer.status, json.decode(bytes(answer.body), Any))
 
 
-async def _shop() -> Workshop:
+async def _shop() -> IcebergSetup:
     shop, _ = await with_table("t")
     await shop.a.settle()
     return shop
@@ -128,7 +128,7 @@ async def test_an_answer_is_the_same_before_its_outcome_is_stored(name: str) -> 
     assert again == first
 
 
-async def _without_outcome(shop: Workshop, name: str) -> Asked:
+async def _without_outcome(shop: IcebergSetup, name: str) -> Asked:
     """The answer of a process that could not write down that it has answered."""
 
     async def cut() -> None:

@@ -13,10 +13,10 @@ from arco.iceberg.engine.new_table import new_table
 from arco.iceberg.location import METADATA_PATH
 from tests.iceberg.engine.sample_metadata import ORDERS, OTHER_UUID, snapshot, update
 from tests.iceberg.engine.sample_metadata import request as create_request
-from tests.iceberg.workshop import (
+from tests.iceberg.iceberg_setup import (
     ELSEWHERE,
     Api,
-    Workshop,
+    IcebergSetup,
     begun,
     id_of,
     making,
@@ -105,7 +105,7 @@ DEEDS: dict[str, Deed] = {
 }
 
 
-async def _with_neighbour() -> Workshop:
+async def _with_neighbour() -> IcebergSetup:
     """Tables t and w in the warehouse with a snapshot each, and another in a declared place."""
     shop, _ = await with_table("t", "w")
     await shop.a.create("victim", location=VICTIM)
@@ -226,7 +226,7 @@ async def test_a_table_that_has_moved_may_still_get_files_at_its_old_place() -> 
     assert (await refusal(shop.a.create("u", location=f"{ELSEWHERE}old"))).status == 409
 
 
-async def _put(shop: Workshop, **more: Any) -> str:
+async def _put(shop: IcebergSetup, **more: Any) -> str:
     home = f"{ELSEWHERE}theirs"
     made = new_table(create_request(ORDERS), table_uuid=OTHER_UUID, location=home, now_ms=1)
     key = f"theirs/metadata/{len(more)}.metadata.json"

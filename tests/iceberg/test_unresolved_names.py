@@ -4,10 +4,10 @@ import asyncio
 from datetime import timedelta
 
 from arco.iceberg.drop import is_unresolved
-from tests.catalog.workshop import is_down
-from tests.iceberg.workshop import (
+from tests.catalog.catalog_setup import is_down
+from tests.iceberg.iceberg_setup import (
     Api,
-    Workshop,
+    IcebergSetup,
     dies,
     dies_at_the_compactor,
     making,
@@ -22,7 +22,7 @@ async def _open(api: Api) -> frozenset[str]:
     return await api.context.unresolved_names.open()
 
 
-async def _drop_later(shop: Workshop, name: str, minutes: float) -> None:
+async def _drop_later(shop: IcebergSetup, name: str, minutes: float) -> None:
     """Another drop, which checks all unresolved ids."""
     shop.inner.clock.set_forward(timedelta(minutes=minutes))
     await shop.b.drop(name)

@@ -13,13 +13,13 @@ from arco.iceberg.wire import (
     RegisterViewRequest,
     RenameRequest,
 )
-from tests.catalog.workshop import names_in
+from tests.catalog.catalog_setup import names_in
 from tests.iceberg.engine.sample_metadata import update
 from tests.iceberg.engine.test_view_metadata import SCHEMA, sql, version
-from tests.iceberg.workshop import (
+from tests.iceberg.iceberg_setup import (
     NS,
     Api,
-    Workshop,
+    IcebergSetup,
     begun,
     dies,
     dies_at_the_compactor,
@@ -86,7 +86,7 @@ def _text(loaded: LoadedMetadata) -> Json:
     return representations[0]["sql"]
 
 
-async def _with_view() -> tuple[Workshop, str]:
+async def _with_view() -> tuple[IcebergSetup, str]:
     shop = await begun()
     made = await _create(shop.a)
     return shop, str(made.metadata["view-uuid"])

@@ -11,7 +11,7 @@ from pyiceberg.table import Table
 from requests.exceptions import ConnectionError as NoAnswer
 
 from tests.interop import duckdb_client, pyiceberg_client, spark_client
-from tests.interop.lossy import LossyWay, lossy_way
+from tests.interop.lossy_connection import LossyWay, lossy_way
 from tests.interop.pyiceberg_client import connect, ids, numbered
 from tests.interop.rest import Rest
 from tests.interop.spark_client import LEAKS, Spark

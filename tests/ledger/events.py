@@ -8,9 +8,9 @@ from arco.core.clock import utc
 from arco.core.errors import Conflict
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
+from arco.core.tasks import AsyncEvent, Tasks
 from arco.ledger.envelope import Envelope, EventType, EventTypes, RowVolume, Source
 from arco.ledger.follower import SegmentBatch, SegmentFollower
-from arco.ledger.notification import StreamNotifications
 from arco.ledger.segment import Segment, decode_event, find_segment
 from arco.ledger.stream import Watermark
 from arco.storage.store import Store
@@ -86,6 +86,30 @@ async def all_events(store: Store, domain: str) -> list[Envelope]:
     """All events in the ledger of a domain."""
     batch = await SegmentFollower(store, domain, Watermark()).poll(everything=True)
     return await read_events(store, domain, batch)
+
+
+class StreamNotifications:
+    """The streams that have new segments since the last call of `wait`."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self._tasks = tasks
+        self._event: AsyncEvent = tasks.event()
+        self._streams: dict[str, None] = {}
+
+    def notify(self, stream: str, _segment: Segment | None = None, /) -> None:
+        """`stream` has a new segment."""
+        self._streams[stream] = None
+        self._event.set()
+
+    async def wait(self, ms: float) -> list[str]:
+        """The notified streams, as soon as there is one; none after `ms`."""
+        try:
+            await self._tasks.deadline(ms, self._event.wait())
+        except TimeoutError:
+            return []
+        self._event.clear()
+        streams, self._streams = list(self._streams), {}
+        return streams
 
 
 async def follow(

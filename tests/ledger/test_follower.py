@@ -6,19 +6,18 @@ import pytest
 
 from arco.core.errors import Conflict
 from arco.core.runtime import Runtime
-from arco.ledger.follower import SegmentBatch, SegmentFollower
-from arco.ledger.notification import SegmentCache, StreamNotifications
+from arco.ledger.follower import SegmentBatch, SegmentCache, SegmentFollower
 from arco.ledger.segment import Segment
 from arco.ledger.stream import Watermark, slot_chain
 from arco.ledger.writer import LedgerWriter
 from arco.storage.backend import ObservedBackend
 from arco.storage.roles import Role
 from arco.storage.store import Store
-from tests.ledger.events import follow, note, read_events
+from tests.ledger.events import StreamNotifications, follow, note, read_events
 from tests.ledger.simulated import Calm, simulate
+from tests.request_counter import Tally
 from tests.sim.world import HOUR_MS, MINUTE_MS, SECOND_MS
 from tests.stores import Bench, open_bench
-from tests.tally import Tally
 
 DOMAIN = "executions"
 

@@ -19,11 +19,11 @@ from arco.ledger.idempotency import Idempotency
 from arco.storage.backend import Backend, ObservedBackend
 from arco.storage.chain import Chain
 from arco.storage.roles import Role
-from tests.ledger.creating import PATH, Create, Step, made, request_ids, target
+from tests.ledger.keyed_requests import PATH, Create, Step, made, request_ids, target
 from tests.ledger.simulated import Calm, simulate
+from tests.request_counter import Tally
 from tests.sim.world import HOUR_MS, SECOND_MS
 from tests.stores import Bench
-from tests.tally import Tally
 
 
 class Locked(ObservedBackend):

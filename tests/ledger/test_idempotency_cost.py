@@ -9,7 +9,7 @@ from arco.ledger.idempotency import ClaimHold, ClaimTerms, Idempotency
 from arco.storage.backend import Backend
 from arco.storage.roles import Role
 from tests.clocks import HandClock
-from tests.ledger.creating import PATH, Create, made, target
+from tests.ledger.keyed_requests import PATH, Create, made, target
 from tests.ledger.simulated import Calm, simulate
 from tests.sim.world import MINUTE_MS
 from tests.storage.interposed import Interposed, Step, nothing

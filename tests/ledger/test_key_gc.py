@@ -7,7 +7,7 @@ from arco.ledger.claim import LONGEST_REQUEST_MS, Claim, key_chain, read_key
 from arco.ledger.gc import collect_keys
 from arco.ledger.idempotency import SHORTEST_LIFE_MS, Idempotency
 from arco.storage.roles import Role
-from tests.ledger.creating import PATH, Create, made, target
+from tests.ledger.keyed_requests import PATH, Create, made, target
 from tests.ledger.simulated import Calm, simulate
 from tests.sim.world import HOUR_MS, SECOND_MS
 

@@ -6,7 +6,6 @@ from arco.core.errors import Denied, Invalid, Unavailable, Unknown
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.ledger.follower import SegmentFollower
-from arco.ledger.notification import StreamNotifications
 from arco.ledger.segment import (
     Segment,
     decode_event,
@@ -23,9 +22,9 @@ from arco.storage.store import Store
 from tests.faults.operation import Verb
 from tests.faults.running import RunningServer
 from tests.faults.script import Fault, Rule
-from tests.ledger.events import all_events, note
+from tests.ledger.events import StreamNotifications, all_events, note
+from tests.request_counter import Tally
 from tests.stores import HASTY, Bench, fault_url, open_bench
-from tests.tally import Tally
 
 DOMAIN = "executions"
 

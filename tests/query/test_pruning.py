@@ -18,7 +18,6 @@ from arco.query.engine import SqlEngine
 from arco.query.limits import QueryLimits
 from arco.query.pruning import (
     ALL_VALUES,
-    NO_VALUES,
     Span,
     Spans,
     intersect,
@@ -336,7 +335,7 @@ SPANS = st.recursive(
         st.tuples(ENDS, ENDS).map(_span),
         st.lists(TEXT, max_size=4).map(point_spans),
         st.just(ALL_VALUES),
-        st.just(NO_VALUES),
+        st.just(()),
     ),
     lambda inner: st.tuples(st.sampled_from((intersect, union)), inner, inner).map(
         lambda each: each[0](each[1], each[2])

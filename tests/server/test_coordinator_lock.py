@@ -16,8 +16,8 @@ from arco.server.coordinator_lock import FileLock
 from arco.server.embedded import EmbeddedServer, embedded_server
 from arco.server.workspace_address import WorkspaceAddress
 from tests.cli.command import arco
-from tests.cli.flow.stuck import stuck
-from tests.flow.worker.scripted import disk_place
+from tests.cli.flow.slow_run import stuck
+from tests.flow.worker.scripted_executor import disk_place
 
 
 def lock(folder: Path, runtime: Runtime) -> FileLock:

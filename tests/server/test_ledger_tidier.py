@@ -8,7 +8,7 @@ import pytest
 from arco.core.runtime import Runtime, system_runtime
 from arco.server.ledger_tidier import LedgerTidier
 from arco.server.workspace_address import WorkspaceAddress
-from tests.flow.worker.scripted import (
+from tests.flow.worker.scripted_executor import (
     ScriptedExecutor,
     disk_place,
     open_coordinator,

@@ -26,7 +26,7 @@ from arco.server.reporting import (
 from arco.server.spark_child import CyclePublished, SparkReady, WorkFailed
 from arco.server.spark_supervisor import ChildExited, ChildReporter
 from tests.clocks import HandClock, hand_runtime
-from tests.iceberg.workshop import with_table
+from tests.iceberg.iceberg_setup import with_table
 
 
 def lines(stream: io.BytesIO) -> list[dict[str, Any]]:

@@ -7,20 +7,20 @@ from arco.catalog.model import TableFormat
 from arco.core.errors import Invalid, NotFound
 from arco.flow.coordinator.ports import TableHead
 from arco.flow.publish.tables import ParquetTables
-from arco.server.table_formats import NO_CHAIN, TableFences, TableVersions
+from arco.server.coordinator import NO_CHAIN, TableFences, TableVersions
 from arco.storage.roles import Role
-from tests.catalog.workshop import S, as_table, t
+from tests.catalog.catalog_setup import S, as_table, t
+from tests.iceberg.iceberg_setup import IcebergSetup, with_table
 from tests.iceberg.publishing import attempt_at
-from tests.iceberg.workshop import Workshop, with_table
 
 
-def _fences(shop: Workshop) -> tuple[TableFences, TableVersions]:
+def _fences(shop: IcebergSetup) -> tuple[TableFences, TableVersions]:
     api = shop.api()
     tables = ParquetTables(api.context.reader, shop.inner.store(Role.FLOW))
     return TableFences(api.context.reader, api.iceberg, tables), TableVersions(api.iceberg, tables)
 
 
-async def _make(shop: Workshop, name: str, format_: TableFormat) -> str:
+async def _make(shop: IcebergSetup, name: str, format_: TableFormat) -> str:
     location = f"s3://elsewhere/{name}" if format_ is TableFormat.DELTA else None
     request = CreateTable(schema=S, name=name, format=format_, location=location)
     done = await shop.inner.do(request)

@@ -16,11 +16,11 @@ from arco.catalog.ddl import CreateCatalog, Ddl
 from arco.catalog.manifest import CommitKind, CommitOperation
 from arco.core.clock import utc
 
+from .catalog_answers import Refusal, check_replies, refusals, same_object
 from .catalog_files import State, lay, rows_of, unversioned
 from .catalog_history import CatalogHistory, Version
 from .catalog_model import Model
 from .catalog_notes import CatalogNotes, Wish
-from .catalog_told import Refusal, check_replies, refusals, same_object
 from .model_rows import Refused, plain
 from .objects import SimObjects
 from .process import FURTHEST_CLOCK_MS

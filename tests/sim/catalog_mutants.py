@@ -147,7 +147,7 @@ COMMIT_MUTANTS = (
         new="if False:",
     ),
     Mutant(
-        name="unknown told as a failure",
+        name="unknown answered as a failure",
         rule="law 9",
         target="arco.catalog.committer:_unknown",
         old="if isinstance(problem, Unknown):\n        return problem",

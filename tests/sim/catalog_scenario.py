@@ -24,7 +24,7 @@ from arco.storage.roles import Role
 from .catalog_api import UNDROP_FOR, Api, Call, Inbox
 from .catalog_audit import CatalogAudit
 from .catalog_notes import CatalogNotes, Sighting, Wish
-from .catalog_wishes import Whims
+from .catalog_requests import Whims
 from .chaos import Chaos, Storm
 from .faults import drawn
 from .objects import SimObjects

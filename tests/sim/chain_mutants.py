@@ -49,7 +49,7 @@ CHAIN_MUTANTS = (
         name="a search that slept is trusted",
         rule="P7",
         target="arco.storage.chain:Chain.head",
-        old="        if self._is_fresh(known):\n",
+        old="        if self._is_fresh(remembered):\n",
         new="        if True:\n",
     ),
     Mutant(

@@ -40,7 +40,8 @@ from arco.ledger.writer import LedgerWriter
 from arco.storage.store import Store
 
 from .catalog_api import UNDROP_FOR
-from .iceberg_deeds import (
+from .iceberg_notes import IcebergNotes, Reply, Told, Wish
+from .iceberg_operations import (
     CATALOG,
     NAMESPACE,
     Append,
@@ -57,7 +58,6 @@ from .iceberg_deeds import (
     identifier,
     read_facts,
 )
-from .iceberg_notes import IcebergNotes, Reply, Told, Wish
 from .objects import SimObjects
 from .process import Life
 from .world import HOUR_MS, SECOND_MS

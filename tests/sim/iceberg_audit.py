@@ -8,10 +8,10 @@ was refused never has, and was rightly refused at some moment between. What is u
 from collections import Counter
 from itertools import pairwise
 
-from .iceberg_deeds import Append, Both, Deed, Drop, Mark, Rename, Undrop
+from .iceberg_answers import Landed, check_replies
 from .iceberg_history import IcebergHistory, Version
 from .iceberg_notes import IcebergNotes, Wish
-from .iceberg_told import Landed, check_replies
+from .iceberg_operations import Append, Both, Deed, Drop, Mark, Rename, Undrop
 from .objects import SimObjects
 
 

@@ -22,9 +22,11 @@ from .catalog_api import UNDROP_FOR
 from .crash_points import CHANGES, Bomb, BombedBackend, Point
 from .faults import NONE
 from .future import Future
+from .iceberg_answers import KEY_LIFE_MS
 from .iceberg_api import Call, IcebergApi, Inbox
 from .iceberg_audit import IcebergAudit
-from .iceberg_deeds import (
+from .iceberg_notes import IcebergNotes, Told, Wish
+from .iceberg_operations import (
     Append,
     Both,
     Create,
@@ -38,8 +40,6 @@ from .iceberg_deeds import (
     Rename,
     Undrop,
 )
-from .iceberg_notes import IcebergNotes, Told, Wish
-from .iceberg_told import KEY_LIFE_MS
 from .objects import SimObjects
 from .process import Life, Process
 from .rpc import Exchange, RemotePort, Wires

@@ -20,7 +20,7 @@ from arco.storage.hint import FloorBody
 from .catalog_files import State, lay
 from .catalog_history import CatalogHistory
 from .iceberg_api import ROOT_URL
-from .iceberg_deeds import Facts, read_facts
+from .iceberg_operations import Facts, read_facts
 from .objects import Mutation, SimObjects
 
 _KEY = re.compile(rb'"idempotency_key":"([0-9a-f-]{36}:\d+)"')

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import Enum
 
-from .iceberg_deeds import Deed, Facts
+from .iceberg_operations import Deed, Facts
 
 
 class Told(Enum):

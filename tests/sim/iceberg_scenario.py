@@ -20,12 +20,12 @@ from arco.storage.store import Store
 from .catalog_api import UNDROP_FOR
 from .chaos import Chaos, Storm
 from .faults import drawn
+from .iceberg_answers import KEY_LIFE_MS
 from .iceberg_api import Call, IcebergApi, Inbox
 from .iceberg_audit import IcebergAudit
-from .iceberg_deeds import Create, List, Load, Mark
 from .iceberg_notes import IcebergNotes, Told, Wish
-from .iceberg_told import KEY_LIFE_MS
-from .iceberg_whims import NAMES, Whims
+from .iceberg_operations import Create, List, Load, Mark
+from .iceberg_requests import NAMES, Whims
 from .objects import SimObjects
 from .opening import opened
 from .process import Ambush, Life, Process

@@ -107,7 +107,7 @@ POINT_MUTANTS = {
         name="forgetting on rows that were not seen",
         rule="P20",
         target="arco.compactor.tail_merge:TailMerge.holds",
-        old="if self._forgets and head.rows_changed_at != self._input.rows_changed_at:",
+        old="if self._removes_rows and head.rows_changed_at != self._input.rows_changed_at:",
         new="if False:",
     ): ("merge", "nap"),
     Mutant(
@@ -115,8 +115,8 @@ POINT_MUTANTS = {
         rule="P26",
         target="arco.compactor.rebuild:_Rebuild._is_same",
         old=(
-            "and found.watermark == self._at.watermark\n"
-            "        and found.rows_changed_at == self._at.rows_changed_at"
+            "and manifest.watermark == self._replayed.watermark\n"
+            "        and manifest.rows_changed_at == self._replayed.rows_changed_at"
         ),
         new="",
     ): ("rebuild", "nap"),

@@ -17,7 +17,6 @@ from arco.core.ids import new_ulid
 from arco.ledger.envelope import Envelope, Source
 from arco.ledger.follower import SegmentFollower
 from arco.ledger.gc import collect_segments, seal_expired_streams
-from arco.ledger.notification import StreamNotifications
 from arco.ledger.segment import Segment, decode_event
 from arco.ledger.stream import Watermark, slot_chain
 from arco.ledger.writer import AppendReceipt, LedgerWriter
@@ -25,7 +24,7 @@ from arco.storage.chain import SHORTEST_RETENTION_MS, Chain, Head
 from arco.storage.chain_gc import collect
 from arco.storage.roles import Role
 from arco.storage.store import Store
-from tests.ledger.events import follow, read_segments
+from tests.ledger.events import StreamNotifications, follow, read_segments
 
 from .chaos import Chaos
 from .faults import drawn

@@ -3,12 +3,12 @@
 import pytest
 
 from .faults import NONE
+from .iceberg_answers import locations
 from .iceberg_audit import IcebergAudit
 from .iceberg_crash import prepare
-from .iceberg_deeds import Append, Facts, Mark
 from .iceberg_notes import IcebergNotes, Reply, Told, Wish
+from .iceberg_operations import Append, Facts, Mark
 from .iceberg_scenario import IcebergScenario
-from .iceberg_told import locations
 from .objects import SimObjects
 from .report import Report
 from .scenario import run_seed

@@ -29,7 +29,7 @@ _LAST_MET = {
     "refusal answered without its number": 70,
     "seal collected": 45,
     "stream ended by clock": 20,
-    "unknown told as a failure": 16,
+    "unknown answered as a failure": 16,
 }
 
 

@@ -9,7 +9,7 @@ from arco.storage.chain_gc import ChainGcResult, collect
 from arco.storage.roles import Role
 from tests.clocks import HandClock
 from tests.storage.chains import FULL, PATH
-from tests.storage.dated import Dated
+from tests.storage.dated_backend import Dated
 from tests.storage.interposed import Interposed
 from tests.storage.recorder import Recorder, recorded_store
 

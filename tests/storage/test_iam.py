@@ -8,8 +8,8 @@ import pytest
 from arco.core.errors import Invalid
 from arco.core.json import encode
 from arco.core.scope import Scope
+from arco.storage.iam import render
 from arco.storage.iam.policy import Cloud, PolicyTarget, make_target
-from arco.storage.iam.render import render
 from arco.storage.roles import EVERYTHING, RULES, Role, Verb, may, patterns
 from tests.storage.iam_policies import Aws, Azure, Engine, Gcp
 

@@ -103,7 +103,9 @@ class HealthMetrics(Collector):
         yield GaugeMetricFamily("arco_store_writable", "1 if the store takes writes.", writable)
         if observation.disk is not None:
             free = observation.disk.free_bytes
-            yield GaugeMetricFamily("arco_store_free_bytes", "Room left on the store's disk.", free)
+            yield GaugeMetricFamily(
+                "arco_store_free_bytes", "Free space on the store's disk.", free
+            )
         if observation.compactor is not None:
             reachable = observation.compactor.is_reachable
             yield GaugeMetricFamily(

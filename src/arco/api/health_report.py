@@ -115,8 +115,8 @@ def _store_reasons(observation: HealthObservation) -> Iterator[HealthReason]:
     elif disk is not None and _is_nearly_full(disk):
         yield HealthReason(
             code="disk_nearly_full",
-            message=f"The disk of the store has {disk.free_bytes:,} bytes left. Make room there, or let "
-            "`arco gc` delete what is too old; when it is full, nothing more is taken.",
+            message=f"The disk of the store has {disk.free_bytes:,} bytes left. Free some space, or let "
+            "`arco gc` delete what is too old; when it is full, writes are refused.",
         )
 
 
@@ -133,9 +133,9 @@ def _refusal_message(refusal: ArcoError) -> str:
     """What it means that the store accepts no writes, and what to do."""
     match refusal:
         case StoreReadOnly():
-            return "The disk of the store is read-only: nothing is taken. Mount it writable."
+            return "The disk of the store is read-only: writes are refused. Mount it writable."
         case StoreFull():
-            return "The disk of the store is full: nothing is taken. Make room there."
+            return "The disk of the store is full: writes are refused. Free some space on it."
         case Denied():
             return (
                 "The store does not allow this process to write. Check its identity; `arco iam render` "

@@ -174,7 +174,7 @@ def internal_routes(on: InternalHandlers) -> tuple[AnyRoute, ...]:
             Operation.NOTIFY,
             on.notify,
             QueryParams,
-            (ResponseSpec(204, "It was heard."),),
+            (ResponseSpec(204, "The notification was received."),),
             json_body(StreamNotification, {}),
         ),
     )

@@ -33,7 +33,7 @@ ColumnName = Annotated[
     str,
     Meta(
         max_length=4_096,
-        description="A column of the table, by its name or id: all that depends on it is told instead.",
+        description="A column of the table, by its name or id: the answer is all that depends on it.",
     ),
 ]
 
@@ -81,9 +81,9 @@ class LineageHandlers:
     async def _impact(self, table_id: str, call: Call[LineageQuery, None]) -> Impact:
         query = call.query
         if query.direction not in (None, "down"):
-            raise Invalid("an impact is what lies downstream: leave direction out, or say down")
+            raise Invalid("an impact is what lies downstream: leave direction out, or pass down")
         if query.columns or query.runs:
-            raise Invalid("an impact is told with its columns and without runs: leave both out")
+            raise Invalid("an impact always has columns and never runs: leave both out")
         return await self._services.tracer.impact(
             table_id,
             query.impact or "",

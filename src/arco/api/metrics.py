@@ -181,10 +181,12 @@ class MaintenanceMetrics:
         def gauge(name: str, what: str) -> Gauge:
             return Gauge(f"arco_inspection_{name}", what, _BY_DOMAIN, registry=registry)
 
-        self._troubles = gauge("troubles", "Things that are wrong and not repaired by themselves.")
+        self._troubles = gauge("troubles", "Problems that Arco does not repair by itself.")
         self._waiting = gauge("waiting_segments", "Segments with events that are not published.")
         self._lag = gauge("lag_seconds", "How long the oldest of them has waited; 0 for none.")
-        self._orphans = gauge("orphan_files", "Files that nobody names, until they are collected.")
+        self._orphans = gauge(
+            "orphan_files", "Files that no manifest names, until they are collected."
+        )
 
     def inspected(
         self, domain: str, *, troubles: int, waiting: int, lag_ms: float | None, orphans: int
@@ -259,8 +261,8 @@ class Metrics:
         self._reports = counter("iceberg_metrics_reports", reports, "report")
         accepted = "Events that are durable in the ledger."
         self._accepted = counter("events_accepted", accepted, "domain")
-        self._refused = counter("events_refused", "Events refused at the door.")
-        duplicates = "Events that were sent again, as far as the door can tell."
+        self._refused = counter("events_refused", "Events that were refused on ingestion.")
+        duplicates = "Events that were sent again, as far as ingestion remembers."
         self._duplicate = counter("events_duplicate", duplicates)
         self.compaction = CompactionMetrics(self.registry)
         self.care = MaintenanceMetrics(self.registry)

@@ -47,7 +47,7 @@ class QuarantineReference(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
 
 
 class ReplayResult(ResponseModel, frozen=True, kw_only=True):
-    """The event that was sent anew."""
+    """The event that was sent again."""
 
     event_id: str
     event_type: str
@@ -60,7 +60,7 @@ class QuarantineHandlers:
         self._services = services
 
     async def replay(self, call: Call[QueryParams, QuarantineReference]) -> Reply:
-        """Send the event of a line in quarantine anew."""
+        """Send the event of a line in quarantine again."""
         line, key = call.body, call.header(b"idempotency-key")
         if key is None:
             return Reply(200, json.encode(await self.send(line, self.new_id())))

@@ -33,7 +33,10 @@ DataType = Annotated[
 Comment = Annotated[str, Meta(description="Free text of at most 64 KiB.")]
 Owner = Annotated[
     str,
-    Meta(description="Whoever is to be asked: `user:NAME`, or any name.", examples=["user:ada"]),
+    Meta(
+        description="The person or team that is responsible: `user:NAME`, or any name.",
+        examples=["user:ada"],
+    ),
 ]
 Location = Annotated[
     str,
@@ -50,7 +53,7 @@ Dialect = Annotated[
     Meta(
         min_length=1,
         max_length=64,
-        description=f"Whose SQL it is; `{DEFAULT_DIALECT}` if nothing is said.",
+        description=f"The SQL dialect of the query; `{DEFAULT_DIALECT}` by default.",
         examples=[DEFAULT_DIALECT, "trino", "duckdb"],
     ),
 ]
@@ -114,7 +117,7 @@ class Representation(RequestModel, frozen=True, kw_only=True):
 
 
 class NewViewColumn(RequestModel, frozen=True, kw_only=True):
-    """A column that the query of a view results in; nobody reads it off the query."""
+    """A column in the result of a view's query; it is declared, not derived from the query."""
 
     name: ColumnName
     data_type: DataType
@@ -127,8 +130,8 @@ class NewViewColumn(RequestModel, frozen=True, kw_only=True):
 class NewView(NewObject, frozen=True, kw_only=True):
     """A view to be made: with one query, `sql` in a `dialect`, or several, `representations`.
 
-    Names in a query that are not whole lie in `default_catalog` (none: the engine's own) and
-    `default_namespace` (none: the view's schema).
+    Unqualified names in a query are resolved in `default_catalog` (by default the engine's own) and
+    `default_namespace` (by default the view's schema).
     """
 
     columns: Annotated[tuple[NewViewColumn, ...], Meta(min_length=1)]
@@ -168,7 +171,7 @@ class TableChanges(ObjectChanges, frozen=True, kw_only=True):
 
 
 class ViewChanges(TableChanges, frozen=True, kw_only=True):
-    """Changes of a view: of its name and place, of what is said of it, or of its query and columns.
+    """Changes of a view: of its name and place, its description, or its query and columns.
 
     The query and the name are changed in two requests.
     """

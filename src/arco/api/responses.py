@@ -101,7 +101,7 @@ class TableResponse(ObjectResponse, frozen=True, kw_only=True):
 
 
 class ViewResponse(TableResponse, frozen=True, kw_only=True):
-    """A view; a list does not tell its queries."""
+    """A view; a list omits the queries of its views."""
 
     representations: tuple[Representation, ...] | UnsetType = UNSET
     default_catalog: str | UnsetType | None = UNSET

@@ -6,7 +6,6 @@ The OpenAPI document is made from it.
 from typing import Any
 
 from arco.access.authorization import Operation
-from arco.api.catalogs import CatalogHandlers
 from arco.api.commits import CommitHandlers
 from arco.api.context import API, HandlerContext
 from arco.api.events import EventHandlers, events_route
@@ -14,8 +13,10 @@ from arco.api.flow.routes import flow_routes
 from arco.api.health import HealthChecks, health_routes
 from arco.api.health_monitor import Lag, LagReader
 from arco.api.http.openapi import DocsPages
+from arco.api.http.reply import JSON, Reply
 from arco.api.http.request import (
     AtQuery,
+    Call,
     DiffQuery,
     DropQuery,
     ListQuery,
@@ -41,7 +42,6 @@ from arco.api.objects import ObjectHandlers
 from arco.api.operations.runs import ExecutionHandlers, execution_routes
 from arco.api.operations.tables import TableFactHandlers, table_fact_routes
 from arco.api.quarantine import QuarantineHandlers, quarantine_route
-from arco.api.query import QueryHandlers
 from arco.api.requests import (
     CatalogChanges,
     ColumnChanges,
@@ -75,10 +75,39 @@ from arco.api.responses import (
     ViewPage,
     ViewResponse,
 )
-from arco.api.schemas import SchemaHandlers
+from arco.api.schemas import CatalogHandlers, SchemaHandlers
+from arco.api.services import Services
 from arco.api.tables import COLUMNS_BODY, ColumnHandlers, TableHandlers
 from arco.api.views import ViewHandlers
-from arco.query.result import ARROW_STREAM
+from arco.query.result import ARROW_STREAM, to_arrow, to_json
+
+
+class QueryHandlers:
+    """Run read-only SQL."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def run(self, call: Call[QueryParams, QueryRequest]) -> Reply:
+        """Answer one query."""
+        request = call.body
+        table = await self._services.engine.query(
+            request.sql, as_of=request.as_of, freshness=request.freshness, caller=call.caller
+        )
+        encode, content_type = (to_arrow, ARROW_STREAM) if _accepts_arrow(call) else (to_json, JSON)
+        body = await self._services.runtime.tasks.in_thread(lambda: encode(table))
+        return Reply(200, body, content_type, headers={"Vary": "Accept"})
+
+
+def _accepts_arrow(call: Call[QueryParams, QueryRequest]) -> bool:
+    """Whether Accept names Arrow; otherwise the result is JSON."""
+    accepted = (call.header(b"accept") or "").lower()
+    types = [part.partition(";") for part in accepted.split(",")]
+    return any(
+        name.strip() == ARROW_STREAM and weight.replace(" ", "") not in {"q=0", "q=0.0"}
+        for name, _, weight in types
+    )
+
 
 CATALOGS = f"{API}/catalogs"
 CATALOG = f"{CATALOGS}/{{catalog}}"

@@ -150,7 +150,7 @@ def normalise(text: str) -> str:
     plain = _PLAIN.get(text)
     if plain is not None:
         return plain  # as most are; nothing to parse
-    return _known(text) if len(text) <= _SHORT else _parse(text)
+    return _parse_cached(text) if len(text) <= _SHORT else _parse(text)
 
 
 def _parse(text: str) -> str:
@@ -163,7 +163,7 @@ def _parse(text: str) -> str:
     return normal
 
 
-_known = lru_cache(1_024)(_parse)  # catalogs have many columns and few types
+_parse_cached = lru_cache(1_024)(_parse)  # catalogs have many columns and few types
 
 
 def _check_length(text: str) -> None:
@@ -217,8 +217,8 @@ class _Parser:
         raise token.refuse(f"unknown type {token}{self._suggestion(word)}")
 
     def _suggestion(self, word: str) -> str:
-        known = [*_PLAIN, *self._kinds, *self._nested]
-        close = difflib.get_close_matches(word[:40], known, 1)
+        type_names = [*_PLAIN, *self._kinds, *self._nested]
+        close = difflib.get_close_matches(word[:40], type_names, 1)
         return f", did you mean {close[0]}?" if close else ""
 
     def _array(self, depth: int) -> str:

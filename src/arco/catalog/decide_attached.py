@@ -62,7 +62,7 @@ async def attach_table(view: Lookup, request: AttachTable, context: DecisionCont
     name = check_name(request.name, "table")
     schema = (await view.schema(request.schema)).row
     await refuse_taken_table(view, schema.schema_id, name)
-    await _refuse_known(view, request.table_id)
+    await _refuse_used_id(view, request.table_id)
     columns = attached_columns(request.table_id, request.columns, {}, context)
     version = next_version(request.table_id, 0, (), columns, context)
     location = check_attached(request.location, context.rules.own_roots)
@@ -147,8 +147,8 @@ async def move_table(view: Lookup, request: MoveTable, context: DecisionContext)
     if (schema.schema_id, name) == (old.schema_id, old.name):
         return await _unchanged(view, "rename_table", old, context)
     await refuse_taken_table(view, schema.schema_id, name)
-    above = {"schema_id": schema.schema_id, "catalog_id": schema.catalog_id}
-    row = updated(old, context, name=name, **above)
+    parent_ids = {"schema_id": schema.schema_id, "catalog_id": schema.catalog_id}
+    row = updated(old, context, name=name, **parent_ids)
     columns = await live_columns(view, row.table_id)
     return await table_decision(view, "rename_table", row, columns, *move_rows(old, row))
 
@@ -223,7 +223,7 @@ async def _unchanged(
     return replace(await table_decision(view, operation, row, columns), at=context.at)
 
 
-async def _refuse_known(view: Lookup, table_id: str) -> None:
+async def _refuse_used_id(view: Lookup, table_id: str) -> None:
     if not is_id(table_id):
         raise Invalid(f"the id of a table is a UUID in lower case, not {table_id[:80]!r}")
     if await view.has_object(table_id):

@@ -162,18 +162,18 @@ class _State(NamedTuple):
 
 async def _state(snapshot: Snapshot, object_id: str) -> _State | None:
     try:
-        found = await snapshot.find(object_id)
+        stored = await snapshot.find(object_id)
     except NotFound:
         return None
     fields = {
         name: value
-        for name, value in to_columns(found.row).items()
+        for name, value in to_columns(stored.row).items()
         if name not in _BOOKKEEPING and value is not None
     }
-    if isinstance(found.row, TableRow):
-        columns = [column.row for column in await snapshot.columns(found.row.table_id)]
+    if isinstance(stored.row, TableRow):
+        columns = [column.row for column in await snapshot.columns(stored.row.table_id)]
         fields["columns"] = [_spelled(column) for column in columns]
-    return _State(snapshot, found.row, found.commit, fields)
+    return _State(snapshot, stored.row, stored.commit, fields)
 
 
 async def _end(snapshot: Snapshot, state: _State) -> int:
@@ -185,10 +185,10 @@ async def _end(snapshot: Snapshot, state: _State) -> int:
 
 
 async def _difference(
-    how: ChangeKind, state: _State, before: dict[str, object], after: dict[str, object]
+    change_kind: ChangeKind, state: _State, before: dict[str, object], after: dict[str, object]
 ) -> Difference:
     return Difference(
-        change=how,
+        change=change_kind,
         kind=kind_of(state.row),
         id=id_of(state.row),
         name=print_dotted(await state.snapshot.levels(state.row)),

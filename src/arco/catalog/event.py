@@ -15,7 +15,7 @@ from arco.core.clock import utc
 from arco.core.errors import Invalid
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
-from arco.ledger.envelope import Envelope, EventType, Source
+from arco.ledger.envelope import Envelope, Source
 
 NAME = "catalog_changed"
 VERSION = 1
@@ -31,9 +31,6 @@ class CatalogChanged(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     object_id: str
     name: str
     rows: dict[str, tuple[msgspec.Raw, ...]]
-
-
-CATALOG_CHANGED = EventType(NAME, VERSION, CatalogChanged)
 
 
 def make_event(runtime: Runtime, decision: Decision, *, request_id: str, actor: str) -> Envelope:

@@ -95,16 +95,16 @@ async def history(
     A page has at most `limit` of them, and ends with the one that makes their columns `most_columns`.
     """
     snapshot = start or await reader.head()
-    found = await snapshot.find(object_id, dropped=True)
+    stored = await snapshot.find(object_id, dropped=True)
     versions: list[Version] = []
     column_count = 0
     while True:
-        versions.append(await _version(reader, snapshot, found.row, found.commit))
+        versions.append(await _version(reader, snapshot, stored.row, stored.commit))
         column_count += len(versions[-1].columns)
         await reader.store.runtime.tasks.turn()
         try:
-            snapshot = await reader.at_number(found.commit - 1)
-            found = await snapshot.find(object_id, dropped=True)
+            snapshot = await reader.at_number(stored.commit - 1)
+            stored = await snapshot.find(object_id, dropped=True)
         except NotFound:
             return Versions(versions, None)  # this was the first, or older ones were collected
         if len(versions) >= limit or column_count >= most_columns:
@@ -116,7 +116,7 @@ async def _version(
 ) -> Version:
     columns: tuple[ColumnRow, ...] = ()
     if isinstance(row, TableRow):
-        columns = tuple(found.row for found in await snapshot.columns(row.table_id))
+        columns = tuple(column.row for column in await snapshot.columns(row.table_id))
     try:
         made_by = (await reader.at_number(number)).manifest
     except NotFound:

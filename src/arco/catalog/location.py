@@ -89,11 +89,11 @@ def spell(location: str) -> str:
 def canonical(location: str) -> str:
     """`location` in the canonical spelling of its store, so that equal locations are equal texts."""
     scheme, _, rest = spell(location).partition("://")
-    known = _SAME.get(scheme, scheme)
-    if known == "abfss":
+    canonical_scheme = _SAME.get(scheme, scheme)
+    if canonical_scheme == "abfss":
         bucket, _, path = rest.partition("/")
         rest = f"{bucket.lower().replace('.blob.core.', '.dfs.core.')}/{path}"
-    return f"{known}://{rest}"
+    return f"{canonical_scheme}://{rest}"
 
 
 def overlap(one: str, other: str) -> bool:
@@ -149,14 +149,14 @@ def likeness(location: str) -> str:
     """
     scheme, _, rest = location.partition("://")
     host, slash, path = rest.partition("/")
-    known = _SAME.get(scheme, scheme)
-    if known in ("az", "abfss"):
-        known, host = "az", host.partition("@")[0]
+    canonical_scheme = _SAME.get(scheme, scheme)
+    if canonical_scheme in ("az", "abfss"):
+        canonical_scheme, host = "az", host.partition("@")[0]
     while (unescaped := unquote(path)) != path:
         path = unescaped
-    if known == "file":
+    if canonical_scheme == "file":
         path = normalize("NFC", normalize("NFC", path).casefold())
-    return f"{known}://{host.lower()}{slash}{path}"
+    return f"{canonical_scheme}://{host.lower()}{slash}{path}"
 
 
 def is_managed(location: str) -> bool:

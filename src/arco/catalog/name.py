@@ -61,18 +61,18 @@ def _not_a_name(name: str, what: str, problem: str) -> Invalid:
 def _problem(name: str) -> str | None:
     if problem := _length_problem(name, 1, MOST_NAME_BYTES):
         return problem
-    if found := _CONTROL.search(name):
-        return f"it holds the control character U+{ord(found[0]):04X}"
-    if found := _DECEIVING.search(name):
-        return f"it holds U+{ord(found[0]):04X}, which hides or reorders what people see"
-    if not any(_tells(letter) for letter in name):
+    if match := _CONTROL.search(name):
+        return f"it holds the control character U+{ord(match[0]):04X}"
+    if match := _DECEIVING.search(name):
+        return f"it holds U+{ord(match[0]):04X}, which hides or reorders what people see"
+    if not any(_is_visible(letter) for letter in name):
         return "it has nothing but dots and what cannot be seen"
     return None
 
 
 def _length_problem(text: str, least: int, most: int) -> str | None:
-    if found := _LONE_SURROGATE.search(text):
-        return f"it holds U+{ord(found[0]):04X}, half of a surrogate pair, which UTF-8 cannot carry"
+    if match := _LONE_SURROGATE.search(text):
+        return f"it holds U+{ord(match[0]):04X}, half of a surrogate pair, which UTF-8 cannot carry"
     if len(text) < least:
         return "it is empty"
     # A character has at least one byte: the first test spares us encoding what is far too long.
@@ -81,7 +81,7 @@ def _length_problem(text: str, least: int, most: int) -> str | None:
     return None
 
 
-def _tells(letter: str) -> bool:
+def _is_visible(letter: str) -> bool:
     """Whether a letter is visible and not a dot."""
     return letter not in _FILLERS and unicodedata.category(letter) not in _UNSEEN
 
@@ -90,8 +90,8 @@ def check_comment(text: str) -> str:
     """`text` as it is, if it may be a comment: lines and tabs, but no other control characters."""
     if problem := _length_problem(text, 0, MOST_TEXT_BYTES):
         raise Invalid(f"a comment is not valid: {problem}")
-    if found := _CONTROL_IN_TEXT.search(text):
-        raise Invalid(f"a comment is not valid: it holds U+{ord(found[0]):04X}")
+    if match := _CONTROL_IN_TEXT.search(text):
+        raise Invalid(f"a comment is not valid: it holds U+{ord(match[0]):04X}")
     return text
 
 
@@ -106,8 +106,8 @@ def check_properties(properties: Mapping[str, str]) -> dict[str, str]:
         shown = f"{key[:80]!r}"
         if problem := _length_problem(key, 1, MOST_NAME_BYTES):
             raise Invalid(f"the key {shown} of a property is not valid: {problem}")
-        if found := _CONTROL.search(key):
-            raise Invalid(f"the key {shown} of a property holds U+{ord(found[0]):04X}")
+        if match := _CONTROL.search(key):
+            raise Invalid(f"the key {shown} of a property holds U+{ord(match[0]):04X}")
         if key.strip().casefold().startswith(RESERVED):
             raise Invalid(f"the property {shown} is reserved: choose a key without {RESERVED!r}")
     check_property_sizes(properties)
@@ -166,10 +166,10 @@ def parse_dotted(text: str) -> tuple[str, ...]:
     """
     parts: list[str] = []
     at = 0
-    while found := _PART.match(text, at):
-        quoted, bare = found.groups()
+    while match := _PART.match(text, at):
+        quoted, bare = match.groups()
         parts.append(bare if quoted is None else quoted.replace('""', '"'))
-        at = found.end()
+        at = match.end()
         if at == len(text):
             return _check_parts(parts)
         if text[at] != ".":

@@ -48,8 +48,8 @@ async def take_places(
 
 async def refuse_taken_since(view: Lookup, row: TableRow) -> None:
     """`Conflict` if another table has taken a location of a dropped table."""
-    for found in await view.places_of(row.table_id):
-        await _refuse_taken(view, row, found.row.location)
+    for stored in await view.places_of(row.table_id):
+        await _refuse_taken(view, row, stored.row.location)
 
 
 async def leave_place(
@@ -65,8 +65,8 @@ async def leave_place(
 
 
 async def _refuse_taken(view: Lookup, row: TableRow, place: str) -> None:
-    for found in await view.places_around(place):
-        other = found.row
+    for stored in await view.places_around(place):
+        other = stored.row
         if other.table_id == row.table_id or not _EXCLUSIVE & {other.format, row.format}:
             continue
         if await view.is_held(other.table_id):

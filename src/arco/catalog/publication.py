@@ -86,20 +86,15 @@ class PublicationStatus:
     done: NumberedPublication | None = None
     lost_to: NumberedPublication | None = None
 
-    @property
-    def may_publish(self) -> bool:
-        """Whether neither the attempt nor another one has published."""
-        return self.done is None and self.lost_to is None
-
 
 def publication_status(
-    attempt: DispatchedAttempt, above: Iterable[NumberedPublication]
+    attempt: DispatchedAttempt, later: Iterable[NumberedPublication]
 ) -> PublicationStatus:
     """The status of an attempt, from the publications above its dispatch in the order of their numbers.
 
     The fence that was made when the attempt was dispatched is not above it.
     """
-    for each in above:
+    for each in later:
         publication = each.publication
         if each.number <= attempt.dispatched_at_number or not publication.concerns(
             attempt.partitions
@@ -119,11 +114,11 @@ def task_of(publication: Publication) -> tuple[str | None, str]:
 
 
 def published_by_task(
-    task: str, above: Iterable[NumberedPublication]
+    task: str, later: Iterable[NumberedPublication]
 ) -> NumberedPublication | None:
     """The publication of any attempt at a task, if there is one: then the task is done."""
     return next(
-        (each for each in above if each.publication.task == task and not each.publication.is_fence),
+        (each for each in later if each.publication.task == task and not each.publication.is_fence),
         None,
     )
 
@@ -142,7 +137,7 @@ class PublicationLog:
     ) -> None:
         self._read = read
         self._retention_ms = retention_ms
-        self._known: OrderedDict[tuple[str, int], Publication | None] = OrderedDict()
+        self._publications: OrderedDict[tuple[str, int], Publication | None] = OrderedDict()
 
     async def own(
         self, chain: Chain, attempt: DispatchedAttempt, head: Head
@@ -158,8 +153,8 @@ class PublicationLog:
                 f"the attempt says that it was dispatched at version {attempt.dispatched_at_number}, "
                 f"and the table is at {head.number}"
             )
-        above = await self.above(chain, attempt.dispatched_at_number, head)
-        status = publication_status(attempt, above)
+        later = await self.above(chain, attempt.dispatched_at_number, head)
+        status = publication_status(attempt, later)
         if status.lost_to is not None:
             raise AttemptFenced(_reason(status.lost_to))
         if status.done is None:
@@ -171,8 +166,12 @@ class PublicationLog:
         if head.entry is not None:
             self.learn(chain, head.entry)
         wanted = range(since + 1, head.number + 1)
-        found = {n: self._known[chain.path, n] for n in wanted if (chain.path, n) in self._known}
-        missing = [number for number in wanted if number not in found]
+        publications = {
+            n: self._publications[chain.path, n]
+            for n in wanted
+            if (chain.path, n) in self._publications
+        }
+        missing = [number for number in wanted if number not in publications]
         if missing:
             try:
                 entries = await chain.history(missing[0], missing[-1])
@@ -180,18 +179,18 @@ class PublicationLog:
                 raise AttemptFenced(
                     "the attempt is so old that the versions of its table since then were collected"
                 ) from collected
-            found |= {entry.number: self.learn(chain, entry) for entry in entries}
+            publications |= {entry.number: self.learn(chain, entry) for entry in entries}
         return [
             NumberedPublication(n, publication)
-            for n, publication in sorted(found.items())
+            for n, publication in sorted(publications.items())
             if publication is not None
         ]
 
     def learn(self, chain: Chain, entry: Entry) -> Publication | None:
         """Remember an entry that was read or written."""
-        publication = self._known[chain.path, entry.number] = self._read(entry)
-        while len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
+        publication = self._publications[chain.path, entry.number] = self._read(entry)
+        while len(self._publications) > _REMEMBERED:
+            self._publications.popitem(last=False)
         return publication
 
     def _refuse_old(self, attempt: DispatchedAttempt, now_ms: int) -> None:

@@ -8,7 +8,6 @@ The times of manifests rise along the chain (P9), so a time is found by binary s
 time of the API process that chose it; the search for a commit begins near that time and widens.
 """
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -20,6 +19,7 @@ from arco.catalog.snapshot import DEFAULT_CACHE_BYTES, Snapshot, StateFileCache
 from arco.catalog.state_file import DecidedRows
 from arco.core.errors import ArcoError, Invalid, NotFound
 from arco.core.ids import Ulid, parse_ulid
+from arco.core.lru_cache import LruCache
 from arco.core.tasks import Task
 from arco.fold.tier1 import CATALOGS, DOMAIN, SCHEMAS, TIER1
 from arco.storage.chain import Chain
@@ -43,7 +43,7 @@ class SnapshotReader:
         self.chain = manifests_of(store, domain)
         self._files = StateFileCache(store, capacity_bytes=cache_bytes)
         self.nothing = Snapshot(self._files, None)
-        self._recent: OrderedDict[str, Snapshot] = OrderedDict()
+        self._recent = LruCache[str, Snapshot](_SNAPSHOTS)
         self._warming: Task[None] | None = None  # a reference, so that the task is not collected
 
     async def head(self) -> Snapshot:
@@ -102,11 +102,8 @@ class SnapshotReader:
         sha256 = entry.sha256()
         snapshot = self._recent.get(sha256)
         if snapshot is None:
-            snapshot = self._recent[sha256] = Snapshot(self._files, entry)
-            while len(self._recent) > _SNAPSHOTS:
-                self._recent.popitem(last=False)
-        else:
-            self._recent.move_to_end(sha256)
+            snapshot = Snapshot(self._files, entry)
+            self._recent.put(sha256, snapshot)
         return snapshot
 
     def _begin(self, entry: Entry) -> None:
@@ -164,8 +161,8 @@ async def search_commit(chain: Chain, commit_ulid: Ulid) -> Entry:
     low, high = middle, middle - 1
     while (low > floor or high < head) and high - low < _LONGEST_SEARCH:
         below = range(max(floor, low - _ENTRIES_PER_READ), low)
-        above = range(high + 1, min(head, high + _ENTRIES_PER_READ) + 1)
-        for numbers in (above, below):
+        higher = range(high + 1, min(head, high + _ENTRIES_PER_READ) + 1)
+        for numbers in (higher, below):
             if not numbers:
                 continue
             for entry in await chain.history(numbers[0], numbers[-1]):

@@ -4,7 +4,6 @@ The files that a manifest names never change, so the cache needs no invalidation
 file share one request; the least recently used files leave when the cache is full.
 """
 
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from datetime import datetime
 from typing import Any, TypeVar, cast
@@ -14,6 +13,7 @@ from arco.catalog.lookup import Lookup
 from arco.catalog.manifest import BaseIndex, FileRef, Manifest, Ref, read_index, read_manifest
 from arco.catalog.model import AnyRow, TableFormat, TableRow
 from arco.catalog.state_file import DecidedRows, RowSource, StateFile, read_rows
+from arco.core.lru_cache import LruCache
 from arco.core.tasks import Task
 from arco.fold.table import StateTable
 from arco.storage.entry import Entry
@@ -34,14 +34,14 @@ class StateFileCache:
 
     def __init__(self, store: Store, *, capacity_bytes: int = DEFAULT_CACHE_BYTES) -> None:
         self._store = store
-        self._capacity_bytes = capacity_bytes
-        self._used_bytes = 0
-        self._entries: OrderedDict[str, tuple[object, int]] = OrderedDict()
+        self._cache = LruCache[str, tuple[object, int]](
+            capacity_bytes, lambda each: each[1], keep_newest=True
+        )
         self._reads: dict[str, Task[Any]] = {}
 
     async def sources(self, table: StateTable, refs: Sequence[FileRef]) -> list[RowSource]:
         """The rows of files of one table, read in parallel."""
-        if all(ref.sha256 in self._entries for ref in refs):
+        if all(ref.sha256 in self._cache for ref in refs):
             return [await self._source(table, ref) for ref in refs]
         return await self._store.runtime.tasks.gather(*(self._source(table, ref) for ref in refs))
 
@@ -59,10 +59,9 @@ class StateFileCache:
         )
 
     async def _cached(self, key: str, read: Callable[[], Coroutine[Any, Any, object]]) -> object:
-        kept = self._entries.get(key)
-        if kept is not None:
-            self._entries.move_to_end(key)
-            return kept[0]
+        cached = self._cache.get(key)
+        if cached is not None:
+            return cached[0]
         read_task = self._reads.get(key)
         if read_task is None:
             read_task = self._reads[key] = self._store.runtime.tasks.spawn(
@@ -88,13 +87,8 @@ class StateFileCache:
         return index
 
     def _keep(self, key: str, value: object, size_bytes: int) -> None:
-        if key in self._entries:
-            return
-        self._entries[key] = (value, size_bytes)
-        self._used_bytes += size_bytes
-        while self._used_bytes > self._capacity_bytes and len(self._entries) > 1:
-            _, (_, freed_bytes) = self._entries.popitem(last=False)
-            self._used_bytes -= freed_bytes
+        if key not in self._cache:
+            self._cache.put(key, (value, size_bytes))
 
 
 class Snapshot(Lookup):

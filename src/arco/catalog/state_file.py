@@ -36,24 +36,31 @@ SortKey = tuple[KeyValue, ...]
 
 
 async def read_rows(
-    store: Store, table: StateTable, ref: FileRef, *, whole: bool = False, raw: bytes | None = None
+    store: Store,
+    table: StateTable,
+    ref: FileRef,
+    *,
+    refuse_unknown_columns: bool = False,
+    raw: bytes | None = None,
 ) -> pa.Table:
     """The rows of a file with the columns that the table has in this version of Arco, or `Corrupt`.
 
-    With `whole` a column that this version does not know is refused: a caller that rewrites the rows would
-    lose it. A caller that has the bytes passes them as `raw`.
+    A caller that rewrites the rows passes `refuse_unknown_columns`: it would lose a column that this
+    version does not know. A caller that has the bytes passes them as `raw`.
     """
     if raw is None:
         raw = await read_named(store, ref)
     if len(raw) <= _SMALL_BYTES:
-        return _decode_parquet(table, ref, raw, whole=whole)
+        return _decode_parquet(table, ref, raw, refuse_unknown_columns=refuse_unknown_columns)
     large = raw
     return await store.runtime.tasks.in_thread(
-        lambda: _decode_parquet(table, ref, large, whole=whole)
+        lambda: _decode_parquet(table, ref, large, refuse_unknown_columns=refuse_unknown_columns)
     )
 
 
-def _decode_parquet(table: StateTable, ref: FileRef, raw: bytes, *, whole: bool) -> pa.Table:
+def _decode_parquet(
+    table: StateTable, ref: FileRef, raw: bytes, *, refuse_unknown_columns: bool
+) -> pa.Table:
     try:
         # The bytes are in memory: pre-buffering would only copy them between threads.
         file = pq.ParquetFile(pa.BufferReader(raw), pre_buffer=False)
@@ -62,7 +69,7 @@ def _decode_parquet(table: StateTable, ref: FileRef, raw: bytes, *, whole: bool)
     except (pa.ArrowException, OSError) as problem:
         raise Corrupt(f"{ref.path} is not a Parquet file of {table.name}") from problem
     unknown = set(read.column_names) - set(table.schema.names)
-    if whole and unknown:
+    if refuse_unknown_columns and unknown:
         raise Unsupported(
             f"{ref.path} was written by a newer Arco and has the unknown columns {sorted(unknown)}; "
             "upgrade this process"

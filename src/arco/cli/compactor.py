@@ -1,4 +1,7 @@
-"""`arco compactor`: the sole writer of published state, as a service of its own for one workspace."""
+"""`arco compactor`: the only writer of published state, as a service for one workspace.
+
+The hidden command `arco tier2-worker` is its Spark child, which compacts events.
+"""
 
 import os
 import sys
@@ -54,7 +57,7 @@ def compactor(
     """Run the compactor of one workspace. The service token comes from ARCO_SERVICE_TOKEN.
 
     It publishes changes of the catalog as the API asks for them, and folds events on Spark as they come,
-    in a process of its own that is started again whenever it ends.
+    in a separate process that is started again whenever it ends.
 
     Parameters
     ----------
@@ -69,7 +72,7 @@ def compactor(
     runs
         How long what runs leave behind is kept, for collecting it here.
     locations
-        Where tables may lie outside the store, for collecting what they leave behind.
+        Places outside the store that hold tables, for collecting their garbage.
     spark
         Where events are compacted.
     rows
@@ -112,7 +115,7 @@ def compactor(
 
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
-    from arco.server.compactor_process import serve_compactor
+    from arco.server.processes import serve_compactor
 
     scope, store = address.scope(), address.describe()
     run(
@@ -155,7 +158,7 @@ def _compact(
         raise Invalid("--no-spark leaves nothing to do: leave it out, or serve without --once")
     require_spark()
     spark.check()
-    address.check_there()
+    address.check_exists()
     runtime, settings = system_runtime(), CompactionSettings(spark, rows)
     with _status_line() as show:
         if once:
@@ -205,3 +208,36 @@ def _print_rebuilt(rebuilt: "RebuildReport") -> None:
         f"RebuildReport {rebuilt.domain} from {start} as manifest {rebuilt.manifest}: "
         f"{rebuilt.counts.events:,} events, {rebuilt.files} files, {rebuilt.size_bytes:,} bytes."
     )
+
+
+def worker(
+    *,
+    address: WorkspaceAddress | None = None,
+    spark: SparkSettings | None = None,
+    rows: RowRetention | None = None,
+    interval: CompactionInterval | None = None,
+    nice: Annotated[int, Parameter(metavar="N")] = 0,
+) -> None:
+    """Compact events for the process that has started this one.
+
+    Parameters
+    ----------
+    address
+        Where the metadata are.
+    spark
+        Where the work is done.
+    rows
+        How long rows are kept.
+    interval
+        How often few events are compacted.
+    nice
+        The niceness of this process.
+    """
+    os.nice(nice)  # before there are threads and child processes, which inherit it
+    require_spark()
+    from arco.server.spark_worker import run_worker
+
+    settings = CompactionSettings(
+        spark or SparkSettings(), rows or RowRetention(), interval or CompactionInterval()
+    )
+    run_worker(address or WorkspaceAddress(), settings)

@@ -91,10 +91,10 @@ def doctor(
     place
         The store and the workspace to look at.
     locations
-        Places outside the store that tables lie in, as for the server; only --deep looks at them.
+        Places outside the store that hold tables, as for the server; only --deep reads them.
     deep
         Look at all that the workspace holds, too: lists it, looks for what was lost, ends streams that
-        their writers have left, resolves the pointer of every Iceberg table, and tells what it cannot
+        their writers have left, resolves the pointer of every Iceberg table, and reports what it cannot
         repair.
     json
         Print one JSON document.

@@ -1,4 +1,4 @@
-"""`arco events`: send events to a running Arco."""
+"""`arco events` sends events to a running Arco; `arco quarantine` lists and replays those not folded."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 from cyclopts import App, Parameter
 
-from arco.cli.flags import CONFIG, Server
-from arco.core.errors import Invalid
+from arco.cli.flags import CONFIG, AsJson, Server, names_come_from_the_line
+from arco.cli.settings import VARIABLES, choose_place, ignore_empty
+from arco.core.errors import AlreadyExists, Invalid, NotFound, Unavailable
+from arco.server.workspace_address import WorkspaceAddress
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from arco.client import Arco
     from arco.client.events import SentLines
+    from arco.client.models import QuarantineLine
 
 _EXAMPLES = """\
 Examples:
@@ -45,7 +51,7 @@ app = App(
 
 @app.command
 def send(file: FileName, /, *, server: Server = _SERVER) -> None:
-    """Send the events of a file, and say what became of them."""
+    """Send the events of a file, and report how many were stored, and which were refused."""
     from arco.core.errors import Unavailable
 
     total: SentLines | None = None
@@ -85,3 +91,155 @@ def _batches(lines: Iterable[bytes]) -> Iterator[tuple[int, list[bytes]]]:
         if any(line.strip() for line in batch):
             yield first, batch
         first += len(batch)
+
+
+_QUARANTINE_EXAMPLES = """\
+Examples:
+  arco quarantine list                         the lines that were not replayed yet
+  arco quarantine list --all --json            with what was, for a program
+  arco quarantine show executions/01M7FVEX5ZQ4SN3QGY2E97DMKR/3/17
+  arco quarantine replay executions/01M7FVEX5ZQ4SN3QGY2E97DMKR/3/17
+  arco quarantine replay --all                 after an update that understands them
+
+`list` and `show` read the store itself, as `arco sql` does. `replay` asks a running
+Arco: events that it understands are folded, the others stay, and it says why."""
+
+LineName = Annotated[
+    str,
+    Parameter(
+        metavar="LINE", show_env_var=False, help="A line, as `arco quarantine list` names it."
+    ),
+]
+_Flag = Annotated[bool, Parameter(negative="", show_default=False, show_env_var=False)]
+
+_PLACE = WorkspaceAddress()
+_HEADINGS = ("LINE", "EVENT", "RECEIVED", "REPLAYED", "REASON")
+_COLUMNS = "domain, stream, segment, line, event_type, received_at, replayed_at, reason"
+_ORDER = "ORDER BY received_at, domain, stream, segment, line"
+
+quarantine_app = App(
+    name="quarantine",
+    help="Events that could not be folded: list, show, replay.",
+    help_epilogue=_QUARANTINE_EXAMPLES,
+    config=(VARIABLES, ignore_empty, choose_place, names_come_from_the_line),
+)
+
+
+@quarantine_app.command(name="list")
+def list_(*, place: WorkspaceAddress = _PLACE, all: _Flag = False, json: AsJson = False) -> None:  # noqa: A002
+    """List the lines in quarantine, oldest first.
+
+    Parameters
+    ----------
+    all
+        Also those that were replayed.
+    """
+    from arco.cli.rendering import print_json, print_rows
+
+    where = "" if all else "WHERE replayed_at IS NULL"
+    rows = _query(place, f"SELECT {_COLUMNS} FROM system.quarantine {where} {_ORDER}")  # noqa: S608
+    if json:
+        print_json(rows)
+    else:
+        print_rows(_HEADINGS, [_cells(row) for row in rows.to_pylist()])
+
+
+@quarantine_app.command
+def show(line: LineName, /, *, place: WorkspaceAddress = _PLACE, json: AsJson = False) -> None:
+    """Show a line with its event."""
+    from arco.cli.rendering import print_fields, print_json
+    from arco.core.ids import parse_ulid
+
+    at = _parse(line)
+    rows = _query(
+        place,
+        f"SELECT * FROM system.quarantine WHERE domain = '{at.domain}' "  # noqa: S608 - all of it is checked
+        f"AND stream = '{parse_ulid(at.stream)}' AND segment = {at.segment} AND line = {at.line}",
+    )
+    if not rows.num_rows:
+        raise NotFound(f"there is no line {line} in quarantine")
+    if json:
+        print_json(rows)
+    else:
+        fields = rows.to_pylist()[0]
+        print_fields((name, _text(value)) for name, value in fields.items())
+
+
+@quarantine_app.command
+def replay(
+    *lines: LineName,
+    all: _Flag = False,  # noqa: A002
+    server: Server = _SERVER,
+) -> None:
+    """Send the events of quarantined lines again.
+
+    Parameters
+    ----------
+    all
+        Of all lines that were not replayed yet.
+    """
+    if all == bool(lines):
+        raise Invalid("name the lines to replay, or give --all")
+    named = [_parse(line) for line in lines]
+    with server.open() as arco:
+        _replay(arco, named or None)
+
+
+def _replay(arco: "Arco", lines: "list[QuarantineLine] | None") -> None:
+    """Replay these lines, or all, and print what became of each; `Unavailable` if some stay."""
+    stay = 0
+    wanted = list(arco.quarantine.list()) if lines is None else lines
+    if not wanted:
+        print("Nothing is in quarantine that was not replayed.")
+    for line in wanted:
+        try:
+            replayed = arco.quarantine.replay(line)
+        except (Invalid, AlreadyExists) as problem:
+            stay += 1
+            print(f"{line} stays: {problem}")
+        else:
+            print(f"{line}: {replayed.event_type} was sent again")
+    if stay:
+        left = Unavailable(f"{stay} of the lines stay in quarantine")
+        left.add_note(
+            "Update Arco if they are newer than it; `arco quarantine show` has the events."
+        )
+        raise left
+
+
+def _query(place: WorkspaceAddress, query: str) -> "pa.Table":
+    from arco.cli.sql import query_store
+    from arco.core.tasks import run
+
+    place.check_exists()
+    return run(query_store(place, query, None, fresh=False))
+
+
+def _cells(row: dict[str, object]) -> list[str]:
+    names = ("event_type", "received_at", "replayed_at", "reason")
+    return [name_of(row), *(_text(row[name]) for name in names)]
+
+
+def name_of(row: dict[str, object]) -> str:
+    """A line in one word."""
+    return "/".join(str(row[part]) for part in ("domain", "stream", "segment", "line"))
+
+
+def _parse(line: str) -> "QuarantineLine":
+    from arco.client.models import QuarantineLine
+    from arco.fold.tier2 import TIER2
+
+    domain, *rest = line.split("/")
+    if domain not in TIER2 or len(rest) != 3 or not all(each.isdecimal() for each in rest[1:]):
+        raise Invalid(
+            f"{line[:120]!r} names no line: it is DOMAIN/STREAM/SEGMENT/LINE, as the list has it"
+        )
+    return QuarantineLine(domain, rest[0], int(rest[1]), int(rest[2]))
+
+
+def _text(value: object) -> str:
+    from datetime import datetime
+
+    if value is None:
+        return ""
+    return value.isoformat() if isinstance(value, datetime) else str(value)

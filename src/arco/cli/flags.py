@@ -120,7 +120,7 @@ Location = Annotated[
 
 
 class TableFormatChoice(StrEnum):
-    """How a table's data lie in files, as the API knows it."""
+    """The table formats of the API."""
 
     DELTA = "delta"
     ICEBERG = "iceberg"
@@ -131,7 +131,7 @@ class TableFormatChoice(StrEnum):
 
 Format = Annotated[
     TableFormatChoice,
-    Parameter(name="--format", help="How its data lie in files; delta only with --location."),
+    Parameter(name="--format", help="The format of its files; delta only with --location."),
 ]
 
 

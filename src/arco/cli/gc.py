@@ -33,7 +33,7 @@ def gc(
     compactor: Annotated[str | None, Parameter(metavar="URL", env_var="ARCO_COMPACTOR_URL")] = None,
     json: Flag = False,
 ) -> None:
-    """Delete what is older than the retention and what nobody names any more.
+    """Delete what is older than the retention, and files that no manifest names.
 
     Parameters
     ----------
@@ -44,9 +44,9 @@ def gc(
     runs
         How long what runs leave behind is kept.
     locations
-        Where tables lie outside the store; of those in other places nothing is deleted.
+        Places outside the store that hold tables; nothing is deleted in other places.
     dry_run
-        Delete nothing, and say what would go.
+        Delete nothing, and report what would be deleted.
     compactor
         The compactor that publishes the mark below which unnamed files go. Without one it is published
         here, where this identity may; where it may not, those files stay.
@@ -60,7 +60,7 @@ def gc(
     retention.span()  # refused before anything is opened
     runs = runs or RunRetention()
     runs.ms()
-    place.check_there()
+    place.check_exists()
     locations = locations or AllowedLocations()
     locations.urls()
     work = _collect(place, retention, runs, locations, compactor, dry_run=dry_run, quiet=json)
@@ -70,10 +70,10 @@ def gc(
         collected = {"domains": domains, "tables": asdict(tables), "parquet": asdict(parquet)}
         print_document({"dry_run": dry_run, **collected, "runs": asdict(ran)})
     else:
-        _tell(collections)
-        _tell_of_tables(tables)
-        _tell_of_parquet(parquet)
-        _tell_of_runs(ran)
+        _print_totals(collections)
+        _print_iceberg_report(tables)
+        _print_parquet_report(parquet)
+        _print_run_report(ran)
 
 
 async def _collect(
@@ -94,8 +94,8 @@ async def _collect(
     from arco.core.errors import Unavailable
     from arco.core.runtime import system_runtime
     from arco.flow.coordinator.garbage_collection import RunGcReport
-    from arco.server.api_process import service_token
     from arco.server.garbage_collection import collect_runs, parquet_janitor, table_janitor
+    from arco.server.processes import service_token
     from arco.storage.open import open_store
     from arco.storage.roles import Role
 
@@ -146,16 +146,16 @@ async def _own_compactor(
     return CatalogCompactor(store, retention=retention.span())
 
 
-def _tell_of_tables(tables: "TableGcReport") -> None:
+def _print_iceberg_report(tables: "TableGcReport") -> None:
     verb = "Would delete" if tables.dry_run else "Deleted"
     print(
         f"Iceberg tables: {verb.lower()} {tables.metadata} spent metadata files, {tables.purged} files of "
         f"purged tables, {tables.receipts} receipts, {tables.numbers} old pointers."
     )
-    _tell_of_failed(tables.failed)
+    _print_failed_tables(tables.failed)
 
 
-def _tell_of_parquet(parquet: "ParquetGcReport") -> None:
+def _print_parquet_report(parquet: "ParquetGcReport") -> None:
     if parquet.total() == 0 and not parquet.failed:
         return
     verb = "would delete" if parquet.dry_run else "deleted"
@@ -163,12 +163,14 @@ def _tell_of_parquet(parquet: "ParquetGcReport") -> None:
         f"Parquet tables: {verb} {parquet.files} files of {parquet.bytes:,} bytes that no version names, "
         f"{parquet.numbers} old versions."
     )
-    _tell_of_failed(parquet.failed)
+    _print_failed_tables(parquet.failed)
 
 
-def _tell_of_runs(runs: "RunGcReport") -> None:
+def _print_run_report(runs: "RunGcReport") -> None:
     if runs.problem is not None:
-        print(f"Runs: it could not be told which are over, so theirs stays: {runs.problem}")
+        print(
+            f"Runs: nothing was deleted, because it is not clear which runs are over: {runs.problem}"
+        )
     if runs.total() == 0:
         return
     verb = "would delete" if runs.dry_run else "deleted"
@@ -178,17 +180,17 @@ def _tell_of_runs(runs: "RunGcReport") -> None:
     )
 
 
-def _tell_of_failed(failed: list[str]) -> None:
+def _print_failed_tables(failed: list[str]) -> None:
     if failed:
         print(f"{len(failed)} tables could not be looked at: {', '.join(failed[:5])}")
 
 
-def _tell(collections: "list[GcReport]") -> None:
+def _print_totals(collections: "list[GcReport]") -> None:
     from arco.compactor.collecting_store import add_object_counts
 
-    whole = add_object_counts(each.total() for each in collections)
+    total = add_object_counts(each.total() for each in collections)
     verb = "Would delete" if collections[0].dry_run else "Deleted"
-    print(f"{verb} {whole.objects} objects, {whole.bytes:,} bytes.")
+    print(f"{verb} {total.objects} objects, {total.bytes:,} bytes.")
     for collection in collections:
         for kind in _KINDS:
             pile = getattr(collection, kind)
@@ -198,6 +200,6 @@ def _tell(collections: "list[GcReport]") -> None:
     left = sum(each.left.objects for each in collections)
     if left:
         print(
-            f"{left} files that nobody names stay: give --compactor URL, so that their mark can be "
-            "published."
+            f"{left} files that no manifest names were kept: pass --compactor URL, so that the "
+            "compactor can mark them."
         )

@@ -71,9 +71,9 @@ def render(
         One role only.
     """
     from arco.cli.output import print_document
-    from arco.storage.iam import render as rendering
+    from arco.storage.iam import render as render_policies
 
     target = make_target(bucket, prefix, scope_of(tenant, workspace))
     roles = tuple(Role) if role is None else (role,)
-    document = rendering.render(cloud, target, roles)
+    document = render_policies(cloud, target, roles)
     print_document({"use": _USE[cloud], **cast("dict[str, Json]", document)})

@@ -66,7 +66,7 @@ Examples, compaction of events:
   arco compactor --master spark://host:7077    on a cluster with Arco on it
   arco compactor --remote sc://host:15002      by Spark Connect
   arco compactor --once                        all there is, then end: for cron
-  arco compactor --rebuild --domain lineage    the same rows, made anew
+  arco compactor --rebuild --domain lineage    the same rows, rebuilt
   arco compactor --no-spark                    the catalog alone"""
 
 _VERIFY_EXAMPLES = """\
@@ -74,7 +74,7 @@ Examples:
   arco verify                                  the newest version, and the whole chain
   arco verify --all --store s3://bucket/prefix every file of every version that is kept
   arco verify --expect 12:9f86d081884c...      and that version 12 is still the one it was
-  arco verify --domain executions              what was told of executions alone
+  arco verify --domain executions              the events of executions alone
 
 It exits with 0 if all is well, 1 if something is wrong or nothing was
 published, 2 if it was misused."""
@@ -106,19 +106,21 @@ app.command(
     "arco.cli.iam:app", name="iam", help="Policies for the identities that Arco runs under."
 )
 app.command(
-    "arco.cli.up:up",
+    "arco.cli.serve:up",
     name="up",
     help="Run everything on this machine: API, compactor and garbage collection.",
     help_epilogue=_UP_EXAMPLES,
 )
-app.command("arco.cli.api:api", name="api", help="Run the API alone.", help_epilogue=_API_EXAMPLES)
+app.command(
+    "arco.cli.serve:api", name="api", help="Run the API alone.", help_epilogue=_API_EXAMPLES
+)
 app.command(
     "arco.cli.compactor:compactor",
     name="compactor",
     help="Run the compactor of one workspace alone.",
     help_epilogue=_COMPACTOR_EXAMPLES,
 )
-app.command("arco.cli.spark_worker:worker", name="tier2-worker", show=False)
+app.command("arco.cli.compactor:worker", name="tier2-worker", show=False)
 app.command(
     "arco.cli.verify:verify",
     name="verify",
@@ -128,7 +130,7 @@ app.command(
 app.command(
     "arco.cli.gc:gc",
     name="gc",
-    help="Delete what is too old and what nobody names.",
+    help="Delete what is older than the retention, and unreferenced files.",
     help_epilogue=_GC_EXAMPLES,
 )
 app.command("arco.cli.objects:catalog", name="catalog", help="Catalogs of a running Arco.")
@@ -152,7 +154,7 @@ app.command(
 )
 app.command("arco.cli.events:app", name="events", help="Send events to a running Arco.")
 app.command(
-    "arco.cli.quarantine:app",
+    "arco.cli.events:quarantine_app",
     name="quarantine",
     help="Events that could not be folded: list, show, replay.",
 )
@@ -161,17 +163,17 @@ app.command("arco.cli.flow.init:app", name="init", help="Make a small project th
 app.command(
     "arco.cli.flow.validate:app",
     name=("validate", "check"),
-    help="Load a project and say all that is wrong with it.",
+    help="Load a project and report all its problems.",
 )
-app.command("arco.cli.flow.plan:app", name="plan", help="Say what would be made, and why.")
+app.command("arco.cli.flow.plan:app", name="plan", help="Show what would be made, and why.")
 app.command(
     "arco.cli.flow.explain:app",
     name="explain",
-    help="Say why a partition is up to date, stale or missing.",
+    help="Explain why a partition is up to date, stale or missing.",
 )
 app.command("arco.cli.flow.run:app", name="run", help="Plan, and carry the plan out on Spark.")
 app.command("arco.cli.flow.runs:app", name="runs", help="List runs, or show one of them.")
-app.command("arco.cli.flow.logs:app", name="logs", help="Print what a task has logged.")
+app.command("arco.cli.flow.runs:logs_app", name="logs", help="Print what a task has logged.")
 app.command("arco.cli.flow.runs:cancel_app", name="cancel", help="Stop a run for good.")
 app.command(
     "arco.cli.flow.run:retry_app", name="retry", help="Do once more what a run has not done."

@@ -49,7 +49,7 @@ _SERVER, _DESCRIBED = Server(), DescriptionFlags()
 Sql = Annotated[str | None, Parameter(metavar="QUERY", help="The query that the view shows.")]
 SqlFile = Annotated[str | None, Parameter(metavar="FILE", help="A file with the query instead.")]
 Dialect = Annotated[
-    str | None, Parameter(metavar="NAME", help="Whose SQL it is: spark unless given.")
+    str | None, Parameter(metavar="NAME", help="The SQL dialect of the query; spark by default.")
 ]
 
 

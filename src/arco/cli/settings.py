@@ -28,7 +28,7 @@ Name = Annotated[str, Parameter(metavar="NAME")]
 
 
 def ignore_empty(_app: "App", _commands: tuple[str, ...], arguments: "ArgumentCollection") -> None:
-    """Take a variable that is empty for one that is not set, as scripts mean it."""
+    """Treat an empty variable as not set, as scripts expect."""
     for argument in arguments:
         argument.tokens[:] = [
             token for token in argument.tokens if token.value or token.source != VARIABLES.source
@@ -36,7 +36,7 @@ def ignore_empty(_app: "App", _commands: tuple[str, ...], arguments: "ArgumentCo
 
 
 def choose_place(_app: "App", _commands: tuple[str, ...], arguments: "ArgumentCollection") -> None:
-    """Settle between `--root` and `--store` where variables speak too."""
+    """Decide between `--root` and `--store`, which may also be set by variables."""
     root, store = _argument(arguments, "--root"), _argument(arguments, "--store")
     if root is None or store is None:
         return
@@ -60,7 +60,7 @@ def _take_bucket(bucket: str, store: "Argument") -> None:
     if store.tokens:
         return  # ARCO_STORE is the closer name
     if "://" not in bucket:
-        raise Invalid(f"{_BUCKET} has to say what kind of store it is, such as gs://{bucket}")
+        raise Invalid(f"{_BUCKET} needs the scheme of the store, such as gs://{bucket}")
     store.append(Token(keyword=_BUCKET, value=bucket, source=VARIABLES.source))
 
 

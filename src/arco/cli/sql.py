@@ -78,7 +78,7 @@ def sql(
         with server.open() as arco:
             table = arco.query_arrow(text, as_of=as_of, fresh=fresh)
     else:
-        place.check_there()
+        place.check_exists()
         table = run(query_store(place, text, as_of, fresh=fresh))
     if arrow is not None:
         write_arrow(table, arrow)

@@ -15,7 +15,7 @@ Examples:
   arco token mint client:loader --group data-eng --json
 
 The key is {root}/.arco/key, which is made on first use, or the file that
-ARCO_SIGNING_KEY_FILE names, which must be there. Whoever can read it can be anybody."""
+ARCO_SIGNING_KEY_FILE names, which must exist. A person who can read it can act as any user."""
 
 app = App(name="token", help="Tokens for callers of the API.", help_epilogue=_EXAMPLES)
 

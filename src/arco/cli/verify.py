@@ -31,7 +31,7 @@ def verify(
     ] = (),
     json: Flag = False,
 ) -> int:
-    """Check manifests, commits and files against their hashes, and name the first thing that is wrong.
+    """Check manifests, commits and files against their hashes, and report the first problem.
 
     Then resolve the pointer of every Iceberg table, and name each that leads nowhere.
 
@@ -40,7 +40,7 @@ def verify(
     place
         Where the metadata are.
     locations
-        Places outside the store that tables lie in, as for the server.
+        Places outside the store that hold tables, as for the server.
     domain
         Check this domain alone: catalog, executions, lineage or search. Iceberg tables are part of
         catalog.
@@ -57,10 +57,10 @@ def verify(
 
     place, domains = place or WorkspaceAddress(), _domains(domain)
     anchors = _anchors(expect, domains)
-    place.check_there()
+    place.check_exists()
     reports = run(_verify(place, domains, anchors, every=every, quiet=json))
     if all(report.ok and report.head < 0 for report in reports):
-        reports[0] = _found_nothing(reports[0], place, quiet=json)
+        reports[0] = _empty_report(reports[0], place, quiet=json)
     is_sound = all(report.ok for report in reports)
     pointers: PointerReport | None = None
     if is_sound and CATALOG in domains:  # else the list of tables is not to be relied on
@@ -71,7 +71,7 @@ def verify(
         by_name = {report.domain: report for report in reports}
         print_document({"ok": is_ok, "problem": wrong, "domains": by_name, "iceberg": pointers})
     else:
-        _tell(reports)
+        _print_reports(reports)
         if pointers is not None:
             _print_pointers(pointers)
     return 0 if is_ok else 1
@@ -137,7 +137,7 @@ async def _verify(
     return reports
 
 
-def _found_nothing(
+def _empty_report(
     report: "VerificationReport", place: WorkspaceAddress, *, quiet: bool
 ) -> "VerificationReport":
     """Nothing to check is no success: more often than new, a workspace is misspelt."""
@@ -187,15 +187,15 @@ def _anchors(texts: tuple[str, ...], domains: tuple[str, ...]) -> "dict[str, Anc
     return anchors
 
 
-def _tell(reports: "list[VerificationReport]") -> None:
+def _print_reports(reports: "list[VerificationReport]") -> None:
     for report in reports:
         if report.head >= 0 or not report.ok:
-            _tell_of(report)
+            _print_report(report)
     if not all(report.ok for report in reports):
         print("Stop writing to this store, and restore that object from a backup.")
 
 
-def _tell_of(report: "VerificationReport") -> None:
+def _print_report(report: "VerificationReport") -> None:
     from arco.fold.tier1 import DOMAIN
 
     seen, is_catalog = report.checked, report.domain == DOMAIN

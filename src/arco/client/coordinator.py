@@ -93,8 +93,8 @@ class HttpCoordinator:
         body = state_request(tables, files_of)
         return json.decode(await self._retried("POST", "/flow/state", body), PlanningState)
 
-    async def submit(self, wish: RunRequest) -> RunView:
-        return json.decode(await self._retried("POST", "/runs", wish), RunView)
+    async def submit(self, request: RunRequest) -> RunView:
+        return json.decode(await self._retried("POST", "/runs", request), RunView)
 
     async def get_run(self, run_id: str, since: int = 0, wait_ms: int = 0) -> RunView:
         params = {"since": str(since), "wait_ms": str(wait_ms)}

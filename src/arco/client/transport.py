@@ -183,7 +183,7 @@ class Transport:
             self.pause(pause_ms)
         if doubtful:
             raise Unknown(f"{self.url} gave no clear answer, so the change may have been made")
-        # A read changes nothing, so nothing about it can be in doubt.
+        # A read changes nothing, so its outcome cannot be unknown.
         raise Unavailable(str(outcome.error)) if outcome.in_doubt else outcome.error
 
     def _attempt(self, request: httpx2.Request) -> "httpx2.Response | _Failure":
@@ -288,7 +288,7 @@ def _wait(ms: float) -> None:
 # What a person at a prompt can do about an error; a server writes its advice for programs.
 _STEPS: Mapping[type[ArcoError], str] = {
     NotEmpty: "Drop what it holds first, or add --force to drop it all.",
-    AlreadyExists: "Choose another name, or use what is there.",
+    AlreadyExists: "Choose another name, or use the existing object.",
     Unauthenticated: (
         "Set ARCO_TOKEN, or name a file that holds a token with --token-file; `arco token mint` "
         "makes one."
@@ -296,7 +296,7 @@ _STEPS: Mapping[type[ArcoError], str] = {
     Denied: "Ask for access, or use another token.",
     Corrupt: "Run `arco verify` on the store; it names what is wrong.",
     StoreReadOnly: "Mount the disk of that Arco's store writable, then try again.",
-    StoreFull: "Make room where the store of that Arco lies, then try again.",
+    StoreFull: "Free space on the disk of that Arco's store, then try again.",
     Unavailable: "Try again in a moment.",
 }
 _BY_STATUS: Mapping[int, type[ArcoError]] = {

@@ -13,8 +13,7 @@ from arco.compactor.engine import SegmentRef
 from arco.compactor.publisher import manifest_at
 from arco.compactor.retention import Retention
 from arco.fold.tier2 import TIER2
-from arco.ledger.follower import MAX_BATCH_SEGMENTS, SegmentFollower
-from arco.ledger.notification import SegmentCache
+from arco.ledger.follower import MAX_BATCH_SEGMENTS, SegmentCache, SegmentFollower
 from arco.ledger.segment import SegmentLocation
 from arco.ledger.stream import Watermark
 from arco.storage.store import Store
@@ -87,7 +86,7 @@ class NewSegments:
         self._follower.notify(streams)
 
     def due_in_ms(self) -> float:
-        """The time until the store must be polled, unless `ring` reports new segments."""
+        """The time until the store must be polled, unless `notify` reports new segments."""
         due = self._follower.due_in_ms()
         return due if self.watermark == self.since else max(1, min(due, self._wait_ms()))
 

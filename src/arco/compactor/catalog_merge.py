@@ -144,7 +144,13 @@ class _Merge:
         written = self._publisher.written
         return await self._tasks.gather(
             *(
-                read_rows(self._store, table, ref, whole=True, raw=written.find(ref.sha256))
+                read_rows(
+                    self._store,
+                    table,
+                    ref,
+                    refuse_unknown_columns=True,
+                    raw=written.find(ref.sha256),
+                )
                 for ref in refs
             )
         )

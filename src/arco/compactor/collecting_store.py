@@ -5,15 +5,40 @@ it would create are visible to it alone. So it cannot differ from the real run. 
 clock of the store is read is written in a dry run too.
 """
 
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 
 import msgspec
 
-from arco.compactor.progress import ProgressCounter
 from arco.core.errors import Conflict, NotFound
+from arco.core.lru_cache import LruCache
 from arco.storage.backend import Meta
 from arco.storage.store import Store
+
+Progress = Callable[[int, int], None]  # done, and the total so far
+
+
+class ProgressCounter:
+    """Counts steps, and reports each change."""
+
+    def __init__(self, report: Progress | None) -> None:
+        self._report = report
+        self._done = 0
+        self._total = 0
+
+    def expect(self, more: int) -> None:
+        """Add to the total."""
+        self._total += more
+        self._changed()
+
+    def step(self) -> None:
+        """One step is done."""
+        self._done += 1
+        self._changed()
+
+    def _changed(self) -> None:
+        if self._report is not None:
+            self._report(self._done, self._total)
+
 
 _REMEMBERED = 10_000
 
@@ -53,7 +78,7 @@ class CollectingStore(Store):
         self.created: list[Meta] = []
         self._hidden: set[str] = set()
         self._pretended: dict[str, bytes] = {}
-        self._listed: OrderedDict[str, Meta] = OrderedDict()  # saves a request for their sizes
+        self._listed = LruCache[str, Meta](_REMEMBERED)  # saves a request for their sizes
 
     async def get(self, key: str, *, size_bytes: int = 0) -> bytes:
         if key in self._pretended:
@@ -86,7 +111,7 @@ class CollectingStore(Store):
         return await self._inner.put_hint(key, body)
 
     async def delete(self, key: str) -> None:
-        meta = self._listed.pop(key, None)
+        meta = self._listed.pop(key)
         try:
             meta = meta or await self.head(key)
         except NotFound:
@@ -102,9 +127,7 @@ class CollectingStore(Store):
         async for meta in self._inner.list(prefix, after):
             if meta.key in self._hidden:
                 continue
-            self._listed[meta.key] = meta
-            if len(self._listed) > _REMEMBERED:
-                self._listed.popitem(last=False)
+            self._listed.put(meta.key, meta)
             yield meta
 
     def _refuse_hidden(self, key: str) -> None:

@@ -41,8 +41,7 @@ from arco.core.clock import Clock
 from arco.core.errors import Conflict, Corrupt
 from arco.core.ids import new_ulid
 from arco.fold.tier2 import TIER2
-from arco.ledger.follower import MAX_BATCH_SEGMENTS
-from arco.ledger.notification import SegmentCache
+from arco.ledger.follower import MAX_BATCH_SEGMENTS, SegmentCache
 from arco.ledger.segment import Segment
 from arco.ledger.stream import Watermark
 from arco.storage.chain import FRESH_MS, Head
@@ -130,7 +129,7 @@ class DomainCompactor:
             self._new_segments.notify(streams)
 
     def due_in_ms(self) -> float:
-        """The time until the store must be polled, unless `ring` reports new segments."""
+        """The time until the store must be polled, unless `notify` reports new segments."""
         return 1 if self._new_segments is None else self._new_segments.due_in_ms()
 
     async def cycle(self, *, everything: bool = False) -> CycleReport | None:

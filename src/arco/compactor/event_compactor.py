@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from types import MappingProxyType
 
-from arco.compactor.backoff import Backoff
 from arco.compactor.catalog_compactor import FailureCallback
 from arco.compactor.domain_compactor import CycleReport, DomainCompactor
 from arco.compactor.engine import CompactionEngine
 from arco.compactor.tail_merge import TailPolicy
+from arco.core.backoff import ExponentialBackoff
 from arco.core.runtime import Runtime
 from arco.fold.tier2 import TIER2
 from arco.ledger.follower import MAX_BATCH_SEGMENTS
@@ -25,6 +25,7 @@ from arco.storage.store import Store
 MANY_EVENTS = 1_000
 
 _SHORTEST_MS = 1_000
+_BACKOFF = ExponentialBackoff(1_000, 60_000)
 
 
 @dataclass(frozen=True)
@@ -50,15 +51,40 @@ CycleCallback = Callable[[CycleReport], None]
 _KEEP_ALL: Mapping[str, timedelta] = MappingProxyType({})
 
 
+class FailureCount:
+    """The failures of an operation in a row, and when it may be tried again."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._retry_at_ms = 0.0
+        self.failures = 0
+        self.problem: Exception | None = None
+
+    def retry_in_ms(self) -> float:
+        """The time until the next attempt; 0 if it may be made now."""
+        return max(0, self._retry_at_ms - self._runtime.clock.elapsed_ms())
+
+    def add(self, problem: Exception) -> None:
+        """Count a failure."""
+        self.failures += 1
+        self.problem = problem
+        pause_ms = _BACKOFF.pause_ms(self.failures, self._runtime.rng)
+        self._retry_at_ms = self._runtime.clock.elapsed_ms() + pause_ms
+
+    def reset(self) -> None:
+        """Start over after a success."""
+        self.failures, self.problem, self._retry_at_ms = 0, None, 0.0
+
+
 class DomainState:
     """A domain, its compactor, and when it may run again."""
 
     def __init__(self, runtime: Runtime, compactor: DomainCompactor) -> None:
         self.compactor = compactor
-        self.cycles = Backoff(runtime)
-        self.merges = Backoff(runtime)
+        self.cycles = FailureCount(runtime)
+        self.merges = FailureCount(runtime)
         self.last: CycleReport | None = None  # the last cycle that published events
-        self.rung = runtime.tasks.event()
+        self.notified = runtime.tasks.event()
         self.paused_until_ms = 0.0
 
     @property
@@ -67,8 +93,8 @@ class DomainState:
         return self.compactor.is_behind
 
     def due_in_ms(self) -> float:
-        """The time until the domain must be polled, unless `ring` reports new segments."""
-        return max(self.compactor.due_in_ms(), self.cycles.rest_ms())
+        """The time until the domain must be polled, unless `notify` reports new segments."""
+        return max(self.compactor.due_in_ms(), self.cycles.retry_in_ms())
 
 
 class EventCompactor:
@@ -123,7 +149,7 @@ class EventCompactor:
         """
         if domain in self.domains:
             self.domains[domain].compactor.notify(stream, handed=handed)
-            self.domains[domain].rung.set()
+            self.domains[domain].notified.set()
 
     async def once(self) -> list[CycleReport]:
         """Compact all events that are in the ledger now, and merge; failures are raised.
@@ -160,7 +186,7 @@ class EventCompactor:
         self._is_closed = True
         self._closing.set()
         for each in self.domains.values():
-            each.rung.set()
+            each.notified.set()
         if self._is_running:
             await self._ended.wait()
         for each in self.domains.values():
@@ -169,7 +195,7 @@ class EventCompactor:
     async def _compact_until_closed(self, domain: DomainState) -> None:
         """Compact one domain until `close`."""
         while not self._is_closed:
-            domain.rung.clear()
+            domain.notified.clear()
             if await self._run_cycle(domain):
                 await self._pause(domain)
             else:
@@ -177,7 +203,7 @@ class EventCompactor:
 
     async def _run_cycle(self, domain: DomainState) -> bool:
         """Run one cycle of a domain, and a merge if one is due; whether something was published."""
-        if self._is_closed or domain.cycles.rest_ms():
+        if self._is_closed or domain.cycles.retry_in_ms():
             return False
         was_behind, began_ms = domain.is_behind, self._clock.elapsed_ms()
         try:
@@ -185,7 +211,7 @@ class EventCompactor:
         except Exception as problem:
             self._failed("compaction", domain, domain.cycles, problem)
             return False
-        domain.cycles.worked()
+        domain.cycles.reset()
         if cycle is not None:
             self._record(domain, cycle)
             pause_ms = self._pace.pause_ms(cycle.counts.events, behind=domain.is_behind)
@@ -196,14 +222,14 @@ class EventCompactor:
 
     async def _merge(self, domain: DomainState) -> None:
         """Merge, with back-off after a failure: a long tail only slows readers down."""
-        if self._is_closed or domain.merges.rest_ms():
+        if self._is_closed or domain.merges.retry_in_ms():
             return
         try:
             merged = await domain.compactor.merge()
         except Exception as problem:
             self._failed("merge", domain, domain.merges, problem)
             return
-        domain.merges.worked()
+        domain.merges.reset()
         if merged is not None:
             self._record(domain, merged)
 
@@ -215,9 +241,9 @@ class EventCompactor:
                 await self._tasks.deadline(pause_ms, self._closing.wait())
 
     async def _wait(self, domain: DomainState) -> None:
-        """Wait until a domain is due or `ring` is called."""
+        """Wait until a domain is due or `notify` is called."""
         with suppress(TimeoutError):
-            await self._tasks.deadline(domain.due_in_ms(), domain.rung.wait())
+            await self._tasks.deadline(domain.due_in_ms(), domain.notified.wait())
 
     def _record(self, domain: DomainState, cycle: CycleReport) -> CycleReport:
         if cycle.counts.events:
@@ -233,7 +259,9 @@ class EventCompactor:
 
         return report
 
-    def _failed(self, what: str, domain: DomainState, backoff: Backoff, problem: Exception) -> None:
-        backoff.failed(problem)
+    def _failed(
+        self, what: str, domain: DomainState, failures: FailureCount, problem: Exception
+    ) -> None:
+        failures.add(problem)
         if self._on_failure is not None:
             self._on_failure(f"{what} of {domain.compactor.domain}", problem)

@@ -18,10 +18,15 @@ import msgspec
 from arco.catalog.compactor_port import CompactorPort
 from arco.catalog.epoch import collect_epochs
 from arco.catalog.manifest import manifests_of
-from arco.compactor.collecting_store import CollectingStore, ObjectCount, add_object_counts
+from arco.compactor.collecting_store import (
+    CollectingStore,
+    ObjectCount,
+    Progress,
+    ProgressCounter,
+    add_object_counts,
+)
 from arco.compactor.domains import folders_of
 from arco.compactor.kept_manifests import KeptManifests, attempt_in_path, orphan_mark_at
-from arco.compactor.progress import Progress, ProgressCounter
 from arco.fold.tier1 import DOMAIN
 from arco.ledger.gc import collect_keys, collect_segments, collect_slots, seal_expired_streams
 from arco.ledger.segment import parse_segment_key

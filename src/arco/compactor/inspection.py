@@ -16,11 +16,10 @@ import msgspec
 
 from arco.catalog.manifest import manifests_of
 from arco.compactor.chain_checks import measure_chain
-from arco.compactor.collecting_store import CollectingStore, ObjectCount
+from arco.compactor.collecting_store import CollectingStore, ObjectCount, Progress, ProgressCounter
 from arco.compactor.domains import folders_of
 from arco.compactor.garbage_collection import Streams, add_segment, seal_listed_streams
 from arco.compactor.kept_manifests import KeptManifests, attempt_in_path, orphan_mark_at
-from arco.compactor.progress import Progress, ProgressCounter
 from arco.compactor.verification_report import Discrepancy, ProblemKind
 from arco.core.errors import Corrupt, NotFound
 from arco.fold.tier1 import DOMAIN
@@ -35,7 +34,7 @@ from arco.storage.store import Store, store_now_ms
 
 
 class InspectionProblemKind(StrEnum):
-    """What kind of thing is wrong."""
+    """The kinds of problems."""
 
     CHAIN = "chain"  # a number of manifests, slots or floors
     SEGMENT = "segment"  # lost

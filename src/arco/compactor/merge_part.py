@@ -90,7 +90,7 @@ class _PartMerge:
 
     async def _read(self, refs: Sequence[FileRef]) -> list[pa.Table]:
         return await self.store.runtime.tasks.gather(
-            *(read_rows(self.store, self.table, ref, whole=True) for ref in refs)
+            *(read_rows(self.store, self.table, ref, refuse_unknown_columns=True) for ref in refs)
         )
 
     async def _fold(self, parts: Iterable[pa.Table]) -> pa.Table:

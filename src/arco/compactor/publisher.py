@@ -5,7 +5,6 @@ manifest names may be deleted, even if the local clock is behind (P27). A failur
 created means that nothing was committed; a failure of the create itself is an unknown outcome.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -31,6 +30,7 @@ from arco.core.clock import utc
 from arco.core.errors import Conflict, Fenced, NotFound, Unavailable, Unknown
 from arco.core.hashing import sha256_hex
 from arco.core.ids import Ulid, new_ulid
+from arco.core.lru_cache import LruCache
 from arco.core.runtime import Runtime
 from arco.ledger.stream import Watermark
 from arco.storage.chain import Head
@@ -250,22 +250,13 @@ class WrittenFileCache:
     """
 
     def __init__(self, max_bytes: int = _CACHE_BYTES) -> None:
-        self._max_bytes = max_bytes
-        self._used_bytes = 0
-        self._kept: OrderedDict[str, bytes] = OrderedDict()
+        self._cache = LruCache[str, bytes](max_bytes, len)
 
     def keep(self, sha256: str, raw: bytes) -> None:
         """Keep the bytes of a file that is durable."""
-        if len(raw) > _LARGEST_BYTES or sha256 in self._kept:
-            return
-        self._kept[sha256] = raw
-        self._used_bytes += len(raw)
-        while self._used_bytes > self._max_bytes:
-            self._used_bytes -= len(self._kept.popitem(last=False)[1])
+        if len(raw) <= _LARGEST_BYTES:
+            self._cache.put(sha256, raw)
 
     def find(self, sha256: str) -> bytes | None:
         """The bytes of a file, if they are still in the cache."""
-        raw = self._kept.get(sha256)
-        if raw is not None:
-            self._kept.move_to_end(sha256)
-        return raw
+        return self._cache.get(sha256)

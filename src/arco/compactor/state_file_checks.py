@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from arco.catalog.manifest import BaseIndex, Commit, FileRef, Manifest, Ref, read_index
+from arco.compactor.collecting_store import ProgressCounter
 from arco.compactor.domains import folder_of, tables_of
-from arco.compactor.progress import ProgressCounter
 from arco.compactor.verification_report import (
     Discrepancy,
     ProblemKind,

@@ -18,6 +18,7 @@ from arco.catalog.manifest import (
     read_manifest,
 )
 from arco.compactor.chain_checks import ChainRange, check_side_chains, measure_chain, read_entry
+from arco.compactor.collecting_store import Progress, ProgressCounter
 from arco.compactor.event_checks import EventReplay, FoldedSegmentCheck, check_published_rows
 from arco.compactor.manifest_checks import (
     check_added,
@@ -26,7 +27,6 @@ from arco.compactor.manifest_checks import (
     check_record,
     check_succession,
 )
-from arco.compactor.progress import Progress, ProgressCounter
 from arco.compactor.state_file_checks import StateFileCheck
 from arco.compactor.verification_report import (
     Discrepancy,

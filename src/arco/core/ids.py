@@ -65,7 +65,7 @@ def parse_ulid(text: str) -> Ulid:
 
 
 def ulid_ms(ulid: str) -> int:
-    """When a ULID was minted, in milliseconds since 1970, by the clock of whoever minted it."""
+    """When a ULID was minted, in milliseconds since 1970, by the clock of the process that minted it."""
     return ULID.from_str(ulid).milliseconds
 
 

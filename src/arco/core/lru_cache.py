@@ -11,7 +11,8 @@ V = TypeVar("V")
 class LruCache(Generic[K, V]):
     """Values by key, whose sizes sum up to at most `max_size`; the default size of a value is 1.
 
-    `on_evict` receives each value that is evicted for want of space. It is not thread-safe.
+    With `keep_newest` the newest value stays even if it is larger than `max_size`. `on_evict` receives each
+    value that is evicted for want of space. It is not thread-safe.
     """
 
     def __init__(
@@ -19,10 +20,13 @@ class LruCache(Generic[K, V]):
         max_size: int,
         size_of: Callable[[V], int] = lambda _: 1,
         on_evict: Callable[[V], None] | None = None,
+        *,
+        keep_newest: bool = False,
     ) -> None:
         self._max_size = max_size
         self._size_of = size_of
         self._on_evict = on_evict
+        self._min_values = 1 if keep_newest else 0
         self._size = 0
         self._values: OrderedDict[K, V] = OrderedDict()
 
@@ -34,11 +38,11 @@ class LruCache(Generic[K, V]):
         return value
 
     def put(self, key: K, value: V) -> None:
-        """Add or replace a value. A value larger than the cache is not kept."""
+        """Add or replace a value. A value larger than the cache is not kept, except by `keep_newest`."""
         self.pop(key)
         self._values[key] = value
         self._size += self._size_of(value)
-        while self._size > self._max_size:
+        while self._size > self._max_size and len(self._values) > self._min_values:
             _, evicted = self._values.popitem(last=False)
             self._size -= self._size_of(evicted)
             if self._on_evict is not None:

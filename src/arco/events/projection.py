@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arco.events.payload import EventLine
-from arco.fold.order import Integers, OrderSuffixes, encode_order_suffixes, encode_orders
+from arco.fold.fold import Integers, OrderSuffixes, encode_order_suffixes, encode_orders
 from arco.fold.table import StateTable
 from arco.ledger.envelope import CountRows, EventType, RowVolume
 

@@ -93,22 +93,22 @@ async def read_key(chain: Chain) -> list[Entry]:
     deleted key would stand above the next claim as if it belonged to it (P14).
     """
     for _ in range(1 + _MOST_DOUBTS):
-        found = await _numbers(chain)
-        if _follow_each_other(found):
-            return found
+        entries = await _numbers(chain)
+        if _follow_each_other(entries):
+            return entries
         # Entries were created or collected between the probes: read again.
     raise Corrupt(f"the entries of {chain.path} do not follow each other")
 
 
 async def _numbers(chain: Chain) -> list[Entry]:
-    found: list[Entry] = []
+    entries: list[Entry] = []
     asked = 0
-    while len(found) == asked:
+    while len(entries) == asked:
         ahead = range(asked, asked + _AHEAD)
         read = await chain.store.runtime.tasks.gather(*(chain.find(n) for n in ahead))
-        found += [entry for entry in read if entry is not None]
+        entries += [entry for entry in read if entry is not None]
         asked += _AHEAD
-    return found
+    return entries
 
 
 def _follow_each_other(entries: list[Entry]) -> bool:

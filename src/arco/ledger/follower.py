@@ -13,11 +13,44 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from arco.core.errors import Conflict
-from arco.ledger.notification import SegmentCache
-from arco.ledger.segment import SegmentLocation, find_location
+from arco.core.lru_cache import LruCache
+from arco.ledger.segment import Segment, SegmentLocation, find_location
 from arco.ledger.stream import Slot, Watermark, slot_chain
 from arco.storage.chain import last_present
 from arco.storage.store import Store
+
+_CACHE_BYTES = 4 * 1024 * 1024
+
+
+class SegmentCache:
+    """The bytes of durable segments of one domain, so that the fold need not read them from the store."""
+
+    def __init__(self, max_bytes: int = _CACHE_BYTES) -> None:
+        self._segments = LruCache[tuple[str, int], bytes](max_bytes, len)
+
+    def add(self, segment: Segment) -> None:
+        """Cache a segment, which is in the store with these bytes."""
+        self._segments.put((segment.stream, segment.seq), segment.raw)
+
+    def find(self, stream: str, seq: int) -> bytes | None:
+        """The bytes of a segment, if they are cached."""
+        return self._segments.get((stream, seq))
+
+    def remove(self, stream: str, seq: int) -> None:
+        """Drop a segment that was folded."""
+        self._segments.pop((stream, seq))
+
+    def clear(self) -> None:
+        """Drop all segments."""
+        self._segments.clear()
+
+    def last_consecutive(self, stream: str, first: int) -> int:
+        """The last cached segment from `first` on without a gap; `first - 1` if that is not cached."""
+        seq = first
+        while (stream, seq) in self._segments:
+            seq += 1
+        return seq - 1
+
 
 MAX_BATCH_SEGMENTS = 8_192  # of all streams in one batch: the input of one job
 
@@ -83,8 +116,8 @@ class SegmentFollower:
         if everything or self._is_due(_SLOTS):
             await self._probe_slots()
         streams = [each for each in self._watermark.open if everything or self._is_due(each)]
-        found = await self._store.runtime.tasks.gather(*(self._read_on(each) for each in streams))
-        segments = self._bounded(dict(zip(streams, found, strict=True)))
+        places = await self._store.runtime.tasks.gather(*(self._read_on(each) for each in streams))
+        segments = self._bounded(dict(zip(streams, places, strict=True)))
         for last in {segment.stream: segment for segment in segments}.values():
             self._watermark = self._watermark.folded(last.stream, last.seq, seal=last.seal)
             if last.seal:
@@ -108,11 +141,11 @@ class SegmentFollower:
             for seq in range(first, last + 1)
         ]
 
-    def _bounded(self, found: Mapping[str, list[SegmentLocation]]) -> list[SegmentLocation]:
+    def _bounded(self, available: Mapping[str, list[SegmentLocation]]) -> list[SegmentLocation]:
         """At most `most` segments: short streams in full, the others share the rest and are due at once."""
-        space, waiting = self.most, sum(1 for several in found.values() if several)
+        space, waiting = self.most, sum(1 for several in available.values() if several)
         kept: dict[str, list[SegmentLocation]] = {}
-        for stream, several in sorted(found.items(), key=lambda each: len(each[1])):
+        for stream, several in sorted(available.items(), key=lambda each: len(each[1])):
             if not several:
                 continue
             kept[stream] = several[: max(1, space // waiting)]
@@ -120,7 +153,7 @@ class SegmentFollower:
             waiting -= 1
             if len(kept[stream]) < len(several):
                 self.notify([stream])
-        return [place for stream in found for place in kept.get(stream, ())]
+        return [place for stream in available for place in kept.get(stream, ())]
 
     async def _probe_slots(self) -> None:
         news = False

@@ -44,14 +44,14 @@ async def collect_segments(
     store = slots.store
     old_ms = await store_now_ms(store) - retention_ms
     # Listed before the slots are read: a stream is registered before its first segment.
-    found = [
+    segments = [
         place async for meta in store.list(f"ledger/{domain}/") if (place := _parse_listed(meta))
     ]
     still_open = await _open_streams(slots, watermark)
-    last = {place.stream: place.seq for place in found}
+    last = {place.stream: place.seq for place in segments}
     sealed: dict[str, bool] = {}
     deleted = 0
-    for place in found:
+    for place in segments:
         stream = place.stream
         if stream in still_open:
             folded = place.seq <= watermark.open.get(stream, -1)
@@ -115,11 +115,11 @@ async def _open_streams(slots: Chain, watermark: Watermark) -> dict[str, Slot | 
 
     The slot of a very old open stream may have been collected: the stream is past its end of life.
     """
-    found: dict[str, Slot | None] = dict.fromkeys(watermark.open)
+    open_streams: dict[str, Slot | None] = dict.fromkeys(watermark.open)
     for number, slot in (await read_slots(slots)).items():
-        if slot.stream in found or number >= watermark.frontier:
-            found[slot.stream] = slot
-    return found
+        if slot.stream in open_streams or number >= watermark.frontier:
+            open_streams[slot.stream] = slot
+    return open_streams
 
 
 async def _seal(store: Store, domain: str, stream: str, folded: int) -> None:

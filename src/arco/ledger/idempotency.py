@@ -206,10 +206,10 @@ class Idempotency:
         takeover = msgspec.structs.replace(decided, ids=request.work.renew(decided))
         return await self._hold(request, head, takeover)
 
-    async def _hold(self, request: _KeyedRequest, above: Head, claim: Claim) -> Answer | None:
+    async def _hold(self, request: _KeyedRequest, head: Head, claim: Claim) -> Answer | None:
         """Claim, then work; None if another process was first."""
         try:
-            mine = await request.chain.append(above, claim)
+            mine = await request.chain.append(head, claim)
         except Conflict:
             return None
         except Unknown as unclear:
@@ -287,15 +287,15 @@ class Idempotency:
         return answer if recorded else None
 
     def _record_in_background(
-        self, request: _KeyedRequest, above: Head, claim: Claim, answer: Answer
+        self, request: _KeyedRequest, head: Head, claim: Claim, answer: Answer
     ) -> None:
         """Record the outcome of a success in the background."""
-        name = request.chain.key(above.number + 1)
+        name = request.chain.key(head.number + 1)
 
         async def record() -> None:
             try:
                 if not self._is_overtime(request):
-                    await self._record(request.chain, above, claim, answer)
+                    await self._record(request.chain, head, claim, answer)
             finally:
                 self._recordings.pop(name, None)
 
@@ -306,11 +306,11 @@ class Idempotency:
         """Whether the key may have been collected: then no outcome may be recorded."""
         return self._runtime.clock.elapsed_ms() > request.until_ms
 
-    async def _record(self, chain: Chain, above: Head, claim: Claim, answer: Answer) -> bool:
+    async def _record(self, chain: Chain, head: Head, claim: Claim, answer: Answer) -> bool:
         """Whether the outcome got its number; for a success that was applied an error does not matter."""
         outcome = ClaimOutcome(request_sha256=claim.request_sha256, answer=answer)
         try:
-            await chain.append(above, outcome)
+            await chain.append(head, outcome)
         except Conflict:
             return False
         except ArcoError as problem:

@@ -14,13 +14,20 @@ import pyarrow as pa
 from arco.catalog.reader import SnapshotReader, parse_as_of
 from arco.core.errors import Conflict, Invalid, Unavailable
 from arco.fold.tier2 import TIER2
-from arco.query.inputs import InputLoader, LoadedInputs, QueryInputs, QuerySources, inputs_of
+from arco.query.inputs import (
+    InputLoader,
+    LoadedInputs,
+    QueryInputs,
+    QuerySources,
+    SnapshotSelector,
+    inputs_of,
+    parse_freshness,
+)
 from arco.query.ledger_tail import LedgerTail, backlog_too_large, send_tail
 from arco.query.limits import QueryLimits, check_statement
 from arco.query.protocol import FoldTail
 from arco.query.pruning import PrunedFiles
 from arco.query.result import from_arrow
-from arco.query.snapshots import SnapshotSelector, parse_freshness
 from arco.query.system_tables import DomainTable
 from arco.query.worker_pool import WorkerClient, WorkerPool
 

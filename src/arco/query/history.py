@@ -179,7 +179,7 @@ def _commit_row(manifest: Manifest, commit: Commit) -> tuple[object, ...]:
         commit.commit_ulid,
         commit.kind.value,
         commit.created_at,
-        sorted({deed.actor for deed in commit.deeds}),
+        sorted({operation.actor for operation in commit.deeds}),
         len(commit.deeds),
         len(commit.added),
         len(commit.removed),
@@ -194,16 +194,16 @@ def _audit_rows(commit: Commit) -> list[tuple[object, ...]]:
         (
             commit.number,
             commit.commit_ulid,
-            deed.at,
-            deed.actor,
-            deed.operation,
-            deed.kind,
-            deed.object_id,
-            deed.name,
-            deed.request_id,
-            deed.event_id,
+            operation.at,
+            operation.actor,
+            operation.operation,
+            operation.kind,
+            operation.object_id,
+            operation.name,
+            operation.request_id,
+            operation.event_id,
         )
-        for deed in commit.deeds
+        for operation in commit.deeds
     ]
 
 

@@ -38,7 +38,6 @@ class Span(msgspec.Struct, frozen=True, array_like=True):
 Spans = tuple[Span, ...]
 
 ALL_VALUES: Spans = (Span(),)
-NO_VALUES: Spans = ()
 
 
 def point_spans(values: Iterable[str]) -> Spans:
@@ -113,7 +112,7 @@ class PrunedFiles:
     by_range: int = 0
 
     @property
-    def is_whole(self) -> bool:
+    def is_unpruned(self) -> bool:
         return not self.by_bucket and not self.by_range
 
 

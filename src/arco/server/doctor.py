@@ -196,8 +196,8 @@ def inspection_findings(inspection: Inspection) -> Iterator[DoctorFinding]:
         yield note(f"{len(inspection.sealed)} streams past their end sealed")
     for hint in inspection.hints:
         yield note(f"{hint} rewritten: it was far behind or lost")
-    for trouble in inspection.troubles:
-        yield failed(domain, f"{trouble.path}: {trouble.explanation}", trouble.next_step)
+    for problem in inspection.troubles:
+        yield failed(domain, f"{problem.path}: {problem.explanation}", problem.next_step)
 
 
 def _inspection_figure(inspection: Inspection) -> str:

@@ -25,7 +25,7 @@ _NEXT_STEPS: dict[type[ArcoError], str] = {
     Fenced: "Another process has taken over; start again.",
     NotFound: "Check the name.",
     StoreReadOnly: "Mount it writable, or name another place with --root, then try again.",
-    StoreFull: "Make room there, then try again: what was made stays.",
+    StoreFull: "Free space on that disk, then try again: what was published stays.",
     Unavailable: "Check the address, the network and the credentials, then try again.",
     Unknown: "It may have happened: look before you try again.",
 }

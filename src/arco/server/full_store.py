@@ -42,8 +42,8 @@ class FullStoreWatch:
     async def state(self, tables: Sequence[str], files_of: Sequence[str] = ()) -> PlanningState:
         return await self._coordinator.state(tables, files_of)
 
-    async def submit(self, wish: RunRequest) -> RunView:
-        return await self._coordinator.submit(wish)
+    async def submit(self, request: RunRequest) -> RunView:
+        return await self._coordinator.submit(request)
 
     async def get_run(self, run_id: str, since: int = 0, wait_ms: int = 0) -> RunView:
         return await self._watched(self._coordinator.get_run(run_id, since, wait_ms))

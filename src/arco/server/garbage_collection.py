@@ -53,7 +53,7 @@ def make_janitor(
         on_inspection=inspection_reporter(log, metrics),
         other_collections=(
             partial(iceberg_tables.collect, tell=report_table),
-            partial(parquet_tables.collect, tell=report_table),
+            partial(parquet_tables.collect, on_error=report_table),
             collect_runs,
         ),
     )

@@ -74,7 +74,7 @@ class LedgerTidier:
         from arco.storage.roles import Role
         from arco.storage.store import Store
 
-        if self._address.address().scheme == "memory" or not self._address.is_there():
+        if self._address.address().scheme == "memory" or not self._address.exists():
             return {}
         backend, scope = self._address.backend(self._runtime), self._address.scope()
         store = Store(backend, self._runtime, scope=scope, role=Role.COMPACTOR)

@@ -76,13 +76,13 @@ def inspection_reporter(log: Log, metrics: Metrics) -> Callable[[Inspection], No
             log.info("a stream past its end was sealed", domain=domain, stream=stream)
         for hint in inspection.hints:
             log.info("a hint was rewritten", domain=domain, object=hint)
-        for trouble in inspection.troubles:
+        for problem in inspection.troubles:
             log.error(
                 "something is wrong in the store",
                 domain=domain,
-                kind=str(trouble.kind),
-                object=trouble.path,
-                detail=trouble.explanation,
+                kind=str(problem.kind),
+                object=problem.path,
+                detail=problem.explanation,
             )
 
     return report

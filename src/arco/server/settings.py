@@ -181,7 +181,7 @@ class SparkSettings:
         if self.remote is not None and not _REMOTE.fullmatch(self.remote):
             raise Invalid(f"--remote takes sc://host:15002, not {self.remote[:80]!r}")
         if self.remote is not None and self.master != LOCAL_MASTER:
-            raise Invalid("--master and --remote both say where Spark is: give one of them")
+            raise Invalid("--master and --remote both name a Spark: pass one of them")
         if self.is_wanted() and self.remote is None:
             check_java(WITHOUT_SPARK)
 

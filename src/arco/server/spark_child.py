@@ -12,7 +12,9 @@ import sys
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from io import BufferedReader, RawIOBase
+from pathlib import Path
 from typing import BinaryIO, cast
 
 import msgspec
@@ -20,8 +22,38 @@ import msgspec
 from arco.compactor.domain_compactor import CycleReport
 from arco.core import json
 from arco.core.errors import Invalid
-from arco.core.processes import processes_of_session
 from arco.ledger.segment import Segment
+
+_PROC = Path("/proc")
+_SESSION, _RSS = 3, 21  # of the fields after the name, in /proc/PID/stat
+
+
+@dataclass(frozen=True)
+class ProcessMemory:
+    """One process: its name as the kernel has it, and its resident memory."""
+
+    pid: int
+    name: str
+    resident_bytes: int
+
+
+def processes_of_session(session: int) -> list[ProcessMemory]:
+    """The processes of a session; none where the system has no /proc."""
+    page_bytes = os.sysconf("SC_PAGE_SIZE")
+    processes = []
+    for stat in _PROC.glob("[0-9]*/stat"):
+        try:
+            before, _, after = stat.read_text(errors="replace").rpartition(")")
+        except OSError:
+            continue  # it has ended meanwhile
+        fields = after.split()
+        if len(fields) > _RSS and int(fields[_SESSION]) == session:
+            name = before.partition("(")[2]
+            processes.append(
+                ProcessMemory(int(stat.parent.name), name, int(fields[_RSS]) * page_bytes)
+            )
+    return processes
+
 
 _STOP_TIMEOUT_S = 5.0  # for a child to stop Spark and to exit
 
@@ -114,7 +146,7 @@ class ChildProcess:
         environment: Mapping[str, str] | None = None,
         loud: bool = False,
     ) -> None:
-        # In a session of its own: an interrupt at the terminal reaches this process alone, and the child
+        # In a separate session: an interrupt at the terminal reaches this process alone, and the child
         # can be ended with all processes below it.
         self._child = subprocess.Popen(  # noqa: S603 - our own command
             command,

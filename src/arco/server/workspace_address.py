@@ -79,14 +79,14 @@ class WorkspaceAddress:
 
         return open_backend(self.address(), runtime, fsync=not self.no_fsync)
 
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         """Whether a store may exist there; False only for a local directory that holds none."""
         address = self.address()
         return address.scheme != "file" or _holds_a_store(Path(address.place))
 
-    def check_there(self) -> None:
+    def check_exists(self) -> None:
         """`NotFound` if there is no store: opening would create it, and a read-only command must not."""
-        if not self.is_there():
+        if not self.exists():
             missing = NotFound(f"there is no store at {self.describe()}")
             missing.add_note("Check --root and --store.")
             raise missing
@@ -199,8 +199,8 @@ def address_of(root: str | None, store: str | None) -> "Address":
         raise Invalid("--root takes a directory; a URL goes with --store")
     if store is not None and "/" not in store:
         raise Invalid(
-            f"--store takes a URL or a path: for a bucket, say its kind, such as s3://{store}; for a "
-            f"directory, say --root {store}"
+            f"--store takes a URL or a path: for a bucket, name its kind, such as s3://{store}; for a "
+            f"directory, pass --root {store}"
         )
     return parse_address(_expand_home(store or root or DEFAULT_ROOT))
 

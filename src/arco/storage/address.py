@@ -51,8 +51,8 @@ def parse_address(text: str) -> Address:
     except ValueError as problem:
         raise Invalid("the store's URL cannot be parsed") from problem
     if parts.scheme not in _OPTIONS:
-        known = ", ".join(f"{scheme}://" for scheme in _OPTIONS)
-        raise Invalid(f"unknown kind of store {parts.scheme[:20]!r}: use a directory or {known}")
+        schemes = ", ".join(f"{scheme}://" for scheme in _OPTIONS)
+        raise Invalid(f"unknown kind of store {parts.scheme[:20]!r}: use a directory or {schemes}")
     if parts.username or parts.password or port or parts.fragment:
         raise Invalid("a store's URL has no user, password, port or fragment")
     options = _options(parts.scheme, parts.query)
@@ -102,8 +102,8 @@ def _options(scheme: str, query: str) -> dict[str, str]:
                 f"a URL has no secrets ({name[:20]!r}): set the variables of the cloud, "
                 "such as AWS_SECRET_ACCESS_KEY, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_KEY"
             )
-        known = ", ".join(sorted(_OPTIONS[scheme])) or "none"
-        raise Invalid(f"unknown option {name[:20]!r} of {scheme}:// (known: {known})")
+        allowed = ", ".join(sorted(_OPTIONS[scheme])) or "none"
+        raise Invalid(f"unknown option {name[:20]!r} of {scheme}:// (known: {allowed})")
     if options.get("path_style", "true") not in ("true", "false"):
         raise Invalid("path_style is true or false")
     return options

@@ -37,7 +37,7 @@ _FLOOR_KNOWN_MS = 10 * 60_000
 _READ_AHEAD = 16
 _MAX_CHAINS = 10_000
 _WIDEST_SPREAD = 8
-_MOST_DOUBTS = 3
+_MOST_REREADS = 3
 
 T = TypeVar("T")
 
@@ -56,16 +56,16 @@ async def last_present(
     of numbers without holes it takes twice the logarithm of probes.
     """
     low = base + best_offset
-    while (found := await probe(base + step)) is not None:
-        low, best, step = base + step, found, step * 2
+    while (present := await probe(base + step)) is not None:
+        low, best, step = base + step, present, step * 2
     missing = base + step
     while missing - low > 1:
         middle = (low + missing) // 2
-        found = await probe(middle)
-        if found is None:
+        present = await probe(middle)
+        if present is None:
             missing = middle
         else:
-            low, best = middle, found
+            low, best = middle, present
     return low, best
 
 
@@ -121,29 +121,29 @@ class Chain:
         may be stale, and another call may follow; so the caller may only read ahead.
         """
         started = self._clock.elapsed_ms()
-        known = self.remembered()
-        if known is not None:
-            found = await self.last_above(known.number, known.entry)
+        remembered = self.remembered()
+        if remembered is not None:
+            newest = await self.last_above(remembered.number, remembered.entry)
             # The remembered head is younger than anything that may be collected, so no floor can
             # have passed it, unless this process slept during the search (P7).
-            if self._is_fresh(known):
-                return self._remember(Head(found, started))
+            if self._is_fresh(remembered):
+                return self._remember(Head(newest, started))
         started = self._clock.elapsed_ms()
         return self._remember(Head(await self._search(glimpse), started))
 
     def remembered(self) -> Head | None:
         """The head as it was last seen, if that is fresh (P7): no request, and perhaps not the end."""
-        known = self._remembered
-        return known if known is not None and self._is_fresh(known) else None
+        head = self._remembered
+        return head if head is not None and self._is_fresh(head) else None
 
     def learn(self, entry: Entry) -> bool:
         """Remember an entry that its writer passed on; whether it follows the remembered head (P5)."""
-        known = self.remembered()
-        if known is None or entry.number != known.number + 1:
+        head = self.remembered()
+        if head is None or entry.number != head.number + 1:
             return False
-        if known.entry is not None and entry.record.parent_sha256 != known.entry.sha256():
+        if head.entry is not None and entry.record.parent_sha256 != head.entry.sha256():
             return False
-        self._remember(Head(entry, known.seen_ms))
+        self._remember(Head(entry, head.seen_ms))
         return True
 
     async def read(self, number: int) -> Entry:
@@ -189,25 +189,25 @@ class Chain:
         `NotFound` if one is above the head or below the floor: a number below the floor may be a leftover,
         or created again by a process that slept, and says nothing about the chain (P7).
         """
-        found: list[Entry] = []
+        entries: list[Entry] = []
         for start in range(first, last + 1, _READ_AHEAD):
             numbers = range(start, min(start + _READ_AHEAD, last + 1))
             read = await self.store.runtime.tasks.gather(*(self.find(n) for n in numbers))
-            found += [entry for entry in read if entry is not None]
+            entries += [entry for entry in read if entry is not None]
         floor = await self._newest_floor()
         if first < floor.floor:
             raise NotFound(f"{self.path} was collected below number {floor.floor}")
-        if len(found) <= last - first:
-            await self._refuse_hole(first, found)
+        if len(entries) <= last - first:
+            await self._refuse_hole(first, entries)
             raise NotFound(f"{self.path} does not have all numbers from {first} to {last}")
-        for parent, child in pairwise(found):
+        for parent, child in pairwise(entries):
             if child.record.parent_sha256 != parent.sha256():
                 raise Corrupt(f"number {child.number} of {self.path} does not follow its parent")
-        return found
+        return entries
 
-    async def _refuse_hole(self, first: int, found: list[Entry]) -> None:
+    async def _refuse_hole(self, first: int, entries: list[Entry]) -> None:
         """`Corrupt` if a number is missing below one that exists (P5, law 14)."""
-        present = {entry.number for entry in found}
+        present = {entry.number for entry in entries}
         for number in range(first, max(present, default=first)):
             # Read again: two numbers may have been created between two probes.
             if number not in present and await self.find(number) is None:
@@ -254,12 +254,12 @@ class Chain:
             floor, pair = cast("FloorMark", seen[0]), cast("_Pair", seen[1])
             start, probed = floor.floor, pair if floor.floor == 0 else None
         promised = hint is not None or floor.index >= 0
-        doubts = 0
+        rereads = 0
         while True:
-            low, above = probed or await self._pair(start)
+            low, high = probed or await self._pair(start)
             probed, best = None, low
-            if above is not None:
-                _, best = await last_present(self.find, start, above, best_offset=1, step=2)
+            if high is not None:
+                _, best = await last_present(self.find, start, high, best_offset=1, step=2)
             if best is not None and glimpse is not None:
                 glimpse(best)
             newer = await self._newest_floor(floor)
@@ -267,41 +267,41 @@ class Chain:
             if newer.index > floor.index and newer.floor > last_seen:
                 floor, start, promised = newer, newer.floor, True
                 continue
-            is_hole = low is None and above is not None
-            if (low is None and promised) or (is_hole and doubts == _MOST_DOUBTS):
+            is_hole = low is None and high is not None
+            if (low is None and promised) or (is_hole and rereads == _MOST_REREADS):
                 raise Corrupt(f"number {start} of {self.path} is missing and was never collected")
             if is_hole:
-                doubts += 1  # both were created, or both collected, between two probes: read again
+                rereads += 1  # both were created, or both collected, between two probes: read again
                 continue
             return best
 
     async def _pair(self, number: int) -> "_Pair":
         """A number and the one after it, None where missing."""
-        low, above = await self.store.runtime.tasks.gather(self.find(number), self.find(number + 1))
-        return low, above
+        low, high = await self.store.runtime.tasks.gather(self.find(number), self.find(number + 1))
+        return low, high
 
     async def last_above(self, base: int, best: Entry | None) -> Entry | None:
         """The last entry above `base`, or `best`, the entry at `base`, if there is none."""
-        _, found = await last_present(self.find, base, best)
-        return found
+        _, newest = await last_present(self.find, base, best)
+        return newest
 
     async def find(self, number: int) -> Entry | None:
         """One number, or None if it does not exist: a probe."""
         raw = await self.store.find(self.key(number))
         return None if raw is None else read_entry(raw, number, self.path)
 
-    async def _newest_floor(self, known: FloorMark | None = None) -> FloorMark:
-        """The newest floor, searched above `known`, or above the one that this process has seen."""
-        known = self._floor if known is None else known
+    async def _newest_floor(self, base: FloorMark | None = None) -> FloorMark:
+        """The newest floor, searched above `base`, or above the one that this process has seen."""
+        base = self._floor if base is None else base
         if self._floors is None:
-            return known
+            return base
         seen_ms = self._clock.elapsed_ms()
-        entry = await self._floors.last_above(known.index, None)
-        found = known if entry is None else FloorMark(entry.number, entry.body(FloorBody).floor)
-        if found.index > self._floor.index:
-            self._floor = found
+        entry = await self._floors.last_above(base.index, None)
+        newest = base if entry is None else FloorMark(entry.number, entry.body(FloorBody).floor)
+        if newest.index > self._floor.index:
+            self._floor = newest
         self._floor_seen_ms = seen_ms
-        return found
+        return newest
 
     async def _hint_mark(self) -> tuple[int, FloorMark]:
         """The number and the floor for a hint written now."""
@@ -329,8 +329,11 @@ class Chain:
         return self._clock.elapsed_ms() - head.seen_ms < FRESH_MS
 
     def _remember(self, head: Head) -> Head:
-        known = self._remembered
-        if known is None or (head.number, head.seen_ms) > (known.number, known.seen_ms):
+        remembered = self._remembered
+        if remembered is None or (head.number, head.seen_ms) > (
+            remembered.number,
+            remembered.seen_ms,
+        ):
             self._remembered = head
         return head
 

@@ -65,10 +65,10 @@ class CloudBackend:
 
     async def get_range(self, key: str, start: int, length: int) -> bytes:
         try:
-            found = await obstore.get_range_async(
+            content = await obstore.get_range_async(
                 self._store, self._root + key, start=start, length=length
             )
-            return bytes(found)
+            return bytes(content)
         except failures.BaseError as problem:
             # Stores answer a range behind the end in different ways; the size settles it.
             if start >= (await self.head(key)).size_bytes:
@@ -79,10 +79,10 @@ class CloudBackend:
 
     async def head(self, key: str) -> Meta:
         try:
-            found = await obstore.head_async(self._store, self._root + key)
+            meta = await obstore.head_async(self._store, self._root + key)
         except Exception as problem:
             _translate(problem, key)
-        return Meta(key, found["size"], int(found["last_modified"].timestamp() * 1000))
+        return Meta(key, meta["size"], int(meta["last_modified"].timestamp() * 1000))
 
     async def create(self, key: str, body: bytes) -> None:
         try:
@@ -111,11 +111,11 @@ class CloudBackend:
         pages = obstore.list(self._store, prefix=self._root + prefix, offset=offset)
         try:
             async for page in pages:
-                for found in page:
-                    key = found["path"].removeprefix(self._root)
+                for meta in page:
+                    key = meta["path"].removeprefix(self._root)
                     if after and key.encode() <= after.encode():
                         continue  # not every server knows how to begin behind a key
-                    yield Meta(key, found["size"], int(found["last_modified"].timestamp() * 1000))
+                    yield Meta(key, meta["size"], int(meta["last_modified"].timestamp() * 1000))
         except Exception as problem:
             _translate(problem, prefix)
 

@@ -60,19 +60,19 @@ class DirectoryTree:
         """The directory at `parts`, or None if it does not exist."""
         if not parts:
             return self._root
-        known = self._recall(parts)
-        if known is not None and not known.removed():
-            return known
-        if known is not None:
+        remembered = self._recall(parts)
+        if remembered is not None and not remembered.removed():
+            return remembered
+        if remembered is not None:
             self.forget()
         parent = self.find(parts[:-1])
         return None if parent is None else self._enter(parent, parts)
 
     def make(self, parts: Parts) -> Directory:
         """The directory at `parts`, created with its ancestors where missing."""
-        found = self.find(parts)
-        if found is not None:
-            return found
+        directory = self.find(parts)
+        if directory is not None:
+            return directory
         parent = self.make(parts[:-1])
         try:
             os.mkdir(parts[-1], dir_fd=parent.fd)

@@ -253,16 +253,16 @@ def _scan(tree: DirectoryTree | SharedDirectoryTree, parts: Parts) -> list[tuple
     directory = tree.find(parts)
     if directory is None:
         return []
-    found: list[tuple[str, Meta | None]] = []
+    entries: list[tuple[str, Meta | None]] = []
     for entry, is_directory in _entries(directory, at_root=not parts):
         path = "/".join((*parts, entry))
         if is_directory:
-            found.append((path, None))
+            entries.append((path, None))
             continue
         with suppress(FileNotFoundError):  # deleted since we began
             stat = os.stat(entry, dir_fd=directory.fd, follow_symlinks=False)
-            found.append((path, Meta(path, stat.st_size, stat.st_mtime_ns // 1_000_000)))
-    return found
+            entries.append((path, Meta(path, stat.st_size, stat.st_mtime_ns // 1_000_000)))
+    return entries
 
 
 def _split(key: str) -> tuple[Parts, str]:
@@ -295,12 +295,12 @@ def _read(file: Descriptor, start: int, length: int) -> bytes:
 def _entries(directory: Directory, *, at_root: bool) -> list[tuple[str, bool]]:
     """Names in the order in which their keys sort: a directory sorts as its name with a slash."""
     with os.scandir(directory.fd) as scan:
-        found = [
+        entries = [
             (each.name, each.is_dir(follow_symlinks=False))
             for each in scan
             if _is_object_or_directory(each) and not (at_root and each.name == PRIVATE)
         ]
-    return sorted(found, key=lambda each: each[0].encode() + (b"/" if each[1] else b""))
+    return sorted(entries, key=lambda each: each[0].encode() + (b"/" if each[1] else b""))
 
 
 def _is_object_or_directory(entry: "os.DirEntry[str]") -> bool:

@@ -86,7 +86,7 @@ def filesystem_of(path: str) -> str:
         table = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
     except OSError as problem:
         raise Unsupported(
-            "cannot tell what file system the directory is on: local stores need Linux or macOS"
+            "cannot determine the file system of the directory: local stores need Linux or macOS"
         ) from problem
     return kind_from_mountinfo(table, path)
 
@@ -114,12 +114,12 @@ def kind_from_mount(table: str, path: str) -> str:
 def _longest(mounts: list[tuple[str, str]], path: str) -> str:
     """Of the mounts above `path`, the deepest; of two at one place, the later hides the earlier."""
     best, kind = "", _UNKNOWN
-    for place, found in mounts:
+    for place, mount_kind in mounts:
         inside = path == place or path.startswith(place.rstrip("/") + "/")
         if inside and len(place) >= len(best):
-            best, kind = place, found
+            best, kind = place, mount_kind
     return kind
 
 
 def _unescape(text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)

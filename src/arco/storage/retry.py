@@ -1,4 +1,4 @@
-"""Requests to a backend with bounded retries, which tell own writes from those of others (laws 8, 12).
+"""Requests to a backend with bounded retries, which distinguish own writes from others' (laws 8, 12).
 
 A create whose answer was lost is resolved here, and only here (P1, P2). A body that other processes could
 write under the same key has a `create_id` made for exactly these bytes; so equal bytes are our write, and

@@ -1,6 +1,6 @@
 """The store: the handle of a process, bound to one scope (law 10) and one role (law 4).
 
-`RetryingBackend` does the retries and tells own writes from those of others (law 8).
+`RetryingBackend` does the retries and distinguishes own writes from those of others (law 8).
 """
 
 from collections.abc import AsyncIterator

@@ -23,7 +23,7 @@ from arco.server.all_in_one import ServerSettings
 from arco.server.embedded import EmbeddedServer, embedded_server
 from arco.server.listener import Auth
 from arco.server.workspace_address import WorkspaceAddress
-from tests.flow.worker.scripted import (
+from tests.flow.worker.scripted_executor import (
     DONE,
     PROJECT,
     ScriptedExecutor,

@@ -12,7 +12,7 @@ from arco.core.tasks import run
 from arco.flow.coordinator.messages import AttemptOutcome
 from arco.server.settings import RunRetention
 from tests.cli.command import arco, is_one_sentence
-from tests.flow.worker.scripted import (
+from tests.flow.worker.scripted_executor import (
     DONE,
     ScriptedExecutor,
     ScriptedTask,

@@ -132,7 +132,7 @@ def test_a_failure_exits_with_1_and_shows_the_line_of_the_user(arco: Served, pro
     assert found is not None
     shown = arco.done("runs", found[1])
     assert re.search(r"stumble +failed +1 ", shown)
-    assert f"`arco logs {found[1]} stumble --url {arco.url}` tells more." in shown
+    assert f"`arco logs {found[1]} stumble --url {arco.url}` shows more." in shown
     logged = arco.done("logs", found[1], "stumble")
     assert re.search(r"pipelines/tasks.py:[0-9]+ in stumble", logged)
 
@@ -144,7 +144,7 @@ def test_a_failure_exits_with_1_and_shows_the_line_of_the_user(arco: Served, pro
     assert second is not None
     silent = arco.arco("logs", second[1], "stumble")
     assert (silent.returncode, silent.stdout) == (0, "")
-    assert f"nothing: `arco runs {second[1]} --url {arco.url}` tells" in silent.stderr
+    assert f"nothing: `arco runs {second[1]} --url {arco.url}` shows" in silent.stderr
 
 
 def test_why_a_task_failed_is_told_with_its_run(arco: Served) -> None:

@@ -3,7 +3,7 @@
 import json
 
 from tests.cli.command import arco
-from tests.client.scripted import Reply, scripted
+from tests.client.scripted_server import Reply, scripted
 
 RUN = "01M7GVFS186HGNANJXDTGV0000"
 

@@ -13,8 +13,8 @@ from arco.flow.coordinator.messages import AttemptOutcome, LeasedTask, TaskStatu
 from arco.flow.worker.ports import AttemptContext
 from arco.flow.worker.reporter import AttemptLog
 from tests.cli.command import arco
-from tests.cli.flow.stuck import stuck
-from tests.flow.worker.leased import TASK
+from tests.cli.flow.slow_run import stuck
+from tests.flow.worker.leased_task import TASK
 
 
 class Stopping:

@@ -69,7 +69,7 @@ def test_a_failure_shows_the_error_and_what_was_not_made_because_of_it() -> None
         "gold.spend ds=2026-01-01: skipped, as what it reads was not made",
     ]
     assert not ending.is_good
-    assert (f"arco logs {RUN} {ORDERS[0]}", "what the task has said") in ending.next_steps("")
+    assert (f"arco logs {RUN} {ORDERS[0]}", "what the task has logged") in ending.next_steps("")
 
 
 def test_a_check_that_blocks_is_told_with_whom_it_blocks() -> None:
@@ -200,12 +200,12 @@ def test_a_command_is_one_for_the_shell_whatever_a_partition_is_called(
 ) -> None:
     view = failed(ODD, "x")
     steps = dict(ended(view, status=RunStatus.FAILED, plan=planned(ODD)).next_steps("--root /r"))
-    [command] = [each for each, what in steps.items() if what == "what the task has said"]
+    [command] = [each for each, what in steps.items() if what == "what the task has logged"]
     assert shlex.split(command) == ["arco", "logs", RUN, ODD, "--root", "/r"]
 
     print_run(seen(view, status=RunStatus.FAILED), "--root /r")
     said = capsys.readouterr().out.splitlines()[-1]
-    assert said == f"`{command}` tells more."
+    assert said == f"`{command}` shows more."
 
 
 def test_a_partition_does_not_speak_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -302,7 +302,7 @@ def test_many_warnings_of_a_run_are_told_in_few_lines(capsys: pytest.CaptureFixt
     print_run(seen(msgspec.structs.replace(done("a"), warnings=warnings)), "")
 
     shown = capsys.readouterr().out.splitlines()
-    assert shown[-2:] == ["warning  a: warning 9", "and 20 warnings more, which --json tells"]
+    assert shown[-2:] == ["warning  a: warning 9", "and 20 warnings more, which --json lists"]
 
 
 def test_a_program_gets_all_of_it_as_one_document() -> None:

@@ -2,21 +2,23 @@
 
 from arco.flow.coordinator.attempt_logs import AttemptLogStore, read_log
 from arco.storage.roles import Role
+from tests.flow.coordinator.coordinator_setup import CoordinatorSetup, in_virtual_time, simulated
 from tests.flow.coordinator.plans import chain, run_request
-from tests.flow.coordinator.rig import Rig, in_virtual_time, simulated
 from tests.ledger.simulated import Calm, simulate
 
 
 @simulated
-async def test_lines_of_heartbeats_and_of_the_end_are_stored_in_order(rig: Rig) -> None:
-    view = await rig.coordinator.submit(run_request(chain(1)))
-    [leased] = await rig.lease()
-    await rig.heartbeat(leased, log="one\n")
-    await rig.heartbeat(leased, log="two\n")
-    await rig.restart()
-    await rig.heartbeat(leased, log="three\n")
-    await rig.complete(leased, log="four\n")
-    store = rig.store(Role.API)
+async def test_lines_of_heartbeats_and_of_the_end_are_stored_in_order(
+    setup: CoordinatorSetup,
+) -> None:
+    view = await setup.coordinator.submit(run_request(chain(1)))
+    [leased] = await setup.lease()
+    await setup.heartbeat(leased, log="one\n")
+    await setup.heartbeat(leased, log="two\n")
+    await setup.restart()
+    await setup.heartbeat(leased, log="three\n")
+    await setup.complete(leased, log="four\n")
+    store = setup.store(Role.API)
     log = await read_log(store, view.run_id, leased.attempt_id)
     assert log == ("one\ntwo\nthree\nfour\n", 4, True)
     rest = await read_log(store, view.run_id, leased.attempt_id, 2)
@@ -24,16 +26,18 @@ async def test_lines_of_heartbeats_and_of_the_end_are_stored_in_order(rig: Rig) 
 
 
 @simulated
-async def test_repeated_lines_are_stored_each_time_and_a_repeated_chunk_once(rig: Rig) -> None:
-    view = await rig.coordinator.submit(run_request(chain(1)))
-    [leased] = await rig.lease()
+async def test_repeated_lines_are_stored_each_time_and_a_repeated_chunk_once(
+    setup: CoordinatorSetup,
+) -> None:
+    view = await setup.coordinator.submit(run_request(chain(1)))
+    [leased] = await setup.lease()
     for part in (0, 1, 1, 2):
-        await rig.heartbeat(leased, log="still waiting\n", log_part=part)
-    await rig.restart()
-    await rig.heartbeat(leased, log="still waiting\n", log_part=2)
+        await setup.heartbeat(leased, log="still waiting\n", log_part=part)
+    await setup.restart()
+    await setup.heartbeat(leased, log="still waiting\n", log_part=2)
     for _ in range(2):
-        await rig.complete(leased, log="still waiting\n", log_part=3)
-    log = await read_log(rig.store(Role.API), view.run_id, leased.attempt_id)
+        await setup.complete(leased, log="still waiting\n", log_part=3)
+    log = await read_log(setup.store(Role.API), view.run_id, leased.attempt_id)
     assert log == (4 * "still waiting\n", 4, True)
 
 

@@ -5,7 +5,7 @@ from arco.core.scope import Scope
 from arco.flow.coordinator.coordinator_lease import LIFE_MS, CoordinatorLease
 from arco.storage.roles import Role
 from arco.storage.store import Store
-from tests.flow.coordinator.rig import in_virtual_time
+from tests.flow.coordinator.coordinator_setup import in_virtual_time
 from tests.ledger.simulated import Calm
 from tests.sim.store import SimBackend
 

@@ -3,26 +3,26 @@
 import pytest
 
 from arco.flow.plan.plan import Plan
+from tests.flow.coordinator.coordinator_setup import CoordinatorSetup, in_virtual_time
 from tests.flow.coordinator.plans import chain, diamond, fan, run_request
-from tests.flow.coordinator.rig import Rig, in_virtual_time
 from tests.ledger.simulated import Calm, simulate
 
 
 @pytest.mark.parametrize("made", [chain(30), fan(30), diamond(30)], ids=["chain", "fan", "diamond"])
 def test_a_task_without_tables_takes_two_creates_at_most(made: Plan) -> None:
     async def scenario(calm: Calm) -> None:
-        rig = Rig(calm.store, calm.runtime)
-        await rig.coordinator.begin()
-        view = await rig.coordinator.submit(run_request(made))
+        setup = CoordinatorSetup(calm.store, calm.runtime)
+        await setup.coordinator.begin()
+        view = await setup.coordinator.submit(run_request(made))
         before = calm.requests()
         while True:
-            leased = await rig.request(run_id=view.run_id, wait_ms=1_000)
+            leased = await setup.request(run_id=view.run_id, wait_ms=1_000)
             if leased.is_over:
                 break
-            await rig.runtime.tasks.gather(*(rig.complete(each) for each in leased.tasks))
+            await setup.runtime.tasks.gather(*(setup.complete(each) for each in leased.tasks))
         spent = calm.requests() - before
         assert spent <= 2 * len(made.tasks) + 2  # and the end of the run, and a hint
-        await rig.coordinator.close()
+        await setup.coordinator.close()
 
     simulate(scenario)
 
@@ -31,19 +31,19 @@ def test_a_task_without_tables_takes_two_creates_at_most(made: Plan) -> None:
 async def test_dispatching_a_task_does_not_visit_the_others(calm: Calm) -> None:
     """Counted in looks at the state of tasks, as clocks are no measure."""
 
-    rig = Rig(calm.store, calm.runtime)
-    await rig.coordinator.begin()
-    view = await rig.coordinator.submit(run_request(fan(2_000)))
-    run = rig.coordinator._state.runs[view.run_id]
+    setup = CoordinatorSetup(calm.store, calm.runtime)
+    await setup.coordinator.begin()
+    view = await setup.coordinator.submit(run_request(fan(2_000)))
+    run = setup.coordinator._state.runs[view.run_id]
     looks = _Counting(run.state.tasks)
     run.state.tasks = looks
-    [root] = await rig.lease(slots=1)
+    [root] = await setup.lease(slots=1)
     assert looks.count < 50
-    await rig.complete(root)
+    await setup.complete(root)
     looks.count = 0
-    await rig.lease(slots=1)
+    await setup.lease(slots=1)
     assert looks.count < 50
-    await rig.coordinator.close()
+    await setup.coordinator.close()
 
 
 class _Counting(dict):  # type: ignore[type-arg]

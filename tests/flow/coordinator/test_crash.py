@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from arco.flow.coordinator.messages import LeasedTask, RunStatus
 from arco.flow.plan.plan import Plan, PlannedTask, RetryPolicy
-from tests.flow.coordinator.crashing import CHANGES, CrashPoints, Service
+from tests.flow.coordinator.coordinator_setup import CoordinatorSetup
+from tests.flow.coordinator.crashing_coordinator import CHANGES, CrashPoints, Service
 from tests.flow.coordinator.plans import asset, maker, plan, run_request, task
-from tests.flow.coordinator.rig import Rig
 from tests.flow.coordinator.workers import FAIL, LATE, SILENT, SUCCEED, TWICE, Workers
 from tests.ledger.simulated import Calm, simulate
 from tests.sim.faults import MILD
@@ -41,7 +41,7 @@ def _run(crashes: list[tuple[int, bool]]) -> tuple[list[str], str]:
         workers = Workers(service, request)
         view = await workers.run()
         calls.extend(points.calls)
-        recorded = await service.call(lambda rig: rig.recorded(view.run_id))
+        recorded = await service.call(lambda setup: setup.recorded(view.run_id))
         log = workers.log
         if view.status is not RunStatus.SUCCESS or set(recorded.values()) != {"SUCCESS"}:
             wrong.append(f"the run ended as {view.status} {view.error}, recorded as {recorded}")
@@ -100,8 +100,8 @@ async def _crash_at_random(service: Service, random: Random, crashes: int) -> No
         service.crash()
 
 
-async def _active_attempts(rig: Rig) -> int:
-    return rig.coordinator.at_work
+async def _active_attempts(setup: CoordinatorSetup) -> int:
+    return setup.coordinator.at_work
 
 
 def _random_scenario(
@@ -120,7 +120,7 @@ def _random_scenario(
         calm.runtime.tasks.spawn(_crash_at_random(service, random, crashes))
         workers = Workers(service, run_request(planned), script)
         view = await workers.run(count=3)
-        recorded = await workers.retry(lambda rig: rig.recorded(view.run_id))
+        recorded = await workers.retry(lambda setup: setup.recorded(view.run_id))
         if view.status is not RunStatus.SUCCESS or set(recorded.values()) != {"SUCCESS"}:
             wrong.append(f"{view.status} {view.error} {recorded}")
         if workers.log.started_early:

@@ -12,8 +12,8 @@ from arco.flow.coordinator.ports import RunEvent
 from arco.ledger.writer import DomainWriters
 from arco.storage.roles import Role
 from arco.storage.store import Store
+from tests.flow.coordinator.coordinator_setup import in_virtual_time
 from tests.flow.coordinator.ledger_reader import LedgerReader
-from tests.flow.coordinator.rig import in_virtual_time
 from tests.ledger.simulated import Calm
 from tests.sim.faults import Faults
 from tests.sim.store import SimBackend

@@ -16,8 +16,13 @@ from arco.flow.coordinator.plan_store import claim_key, plan_key
 from arco.flow.coordinator.ports import StoredRun
 from arco.flow.plan.plan import Plan
 from arco.storage.roles import Role
+from tests.flow.coordinator.coordinator_setup import (
+    FAILED,
+    CoordinatorSetup,
+    run_scenario,
+    simulated,
+)
 from tests.flow.coordinator.plans import asset, plan, run_request, task
-from tests.flow.coordinator.rig import FAILED, Rig, run_scenario, simulated
 
 DAY_MS = 24 * 3_600_000
 KEPT_MS = 5 * DAY_MS
@@ -27,13 +32,13 @@ def _one() -> Plan:
     return plan(task("t@1", maker="t", partition="ds=1"), makers=[asset("t")])
 
 
-async def _collect(rig: Rig, *, dry_run: bool = False) -> RunGcReport:
-    janitor = RunGarbageCollector(rig.store(Role.JANITOR), rig.reader, retention_ms=KEPT_MS)
+async def _collect(setup: CoordinatorSetup, *, dry_run: bool = False) -> RunGcReport:
+    janitor = RunGarbageCollector(setup.store(Role.JANITOR), setup.reader, retention_ms=KEPT_MS)
     return await janitor.collect(dry_run=dry_run)
 
 
-async def _left(rig: Rig) -> set[str]:
-    store = rig.store(Role.JANITOR)
+async def _left(setup: CoordinatorSetup) -> set[str]:
+    store = setup.store(Role.JANITOR)
     return {
         meta.key
         for folder in ("runs/", "logs/", "leases/")
@@ -41,96 +46,100 @@ async def _left(rig: Rig) -> set[str]:
     }
 
 
-async def _made(rig: Rig, key: str) -> tuple[str, str]:
+async def _made(setup: CoordinatorSetup, key: str) -> tuple[str, str]:
     """A run that is over, with a log: its id and that of its attempt."""
-    view = await rig.coordinator.submit(run_request(_one(), key))
-    [leased] = await rig.lease()
-    await rig.heartbeat(leased, log="it works\n")
-    await rig.complete(leased, rig.publish(leased))
-    await rig.over(view.run_id)
+    view = await setup.coordinator.submit(run_request(_one(), key))
+    [leased] = await setup.lease()
+    await setup.heartbeat(leased, log="it works\n")
+    await setup.complete(leased, setup.publish(leased))
+    await setup.over(view.run_id)
     return view.run_id, leased.attempt_id
 
 
 @simulated
-async def test_a_run_that_is_over_goes_with_all_that_is_left_of_it_once_it_is_old(rig: Rig) -> None:
-    run_id, attempt_id = await _made(rig, "one")
+async def test_a_run_that_is_over_goes_with_all_that_is_left_of_it_once_it_is_old(
+    setup: CoordinatorSetup,
+) -> None:
+    run_id, attempt_id = await _made(setup, "one")
     whole = {
         claim_key("one"),
         plan_key(run_id),
         log_key(run_id, attempt_id, 0),
         lease_key(attempt_id),
     }
-    assert await _left(rig) == whole
-    assert (await _collect(rig)).total() == 0
-    await rig.sleep(LEASE_RETENTION_MS + 1_000)
-    assert (await _collect(rig)).leases == 1
-    assert await _left(rig) == whole - {lease_key(attempt_id)}
-    await rig.sleep(KEPT_MS)
-    done = await _collect(rig)
+    assert await _left(setup) == whole
+    assert (await _collect(setup)).total() == 0
+    await setup.sleep(LEASE_RETENTION_MS + 1_000)
+    assert (await _collect(setup)).leases == 1
+    assert await _left(setup) == whole - {lease_key(attempt_id)}
+    await setup.sleep(KEPT_MS)
+    done = await _collect(setup)
     assert (done.claims, done.plans, done.logs, done.leases) == (1, 1, 1, 0)
     assert done.bytes > 0
-    assert await _left(rig) == set()
+    assert await _left(setup) == set()
 
 
 @simulated
-async def test_a_dry_run_deletes_nothing_and_reports_the_same(rig: Rig) -> None:
-    await _made(rig, "one")
-    await rig.sleep(KEPT_MS + 1_000)
-    before = await _left(rig)
-    rehearsed = await _collect(rig, dry_run=True)
-    assert await _left(rig) == before
-    done = await _collect(rig)
+async def test_a_dry_run_deletes_nothing_and_reports_the_same(setup: CoordinatorSetup) -> None:
+    await _made(setup, "one")
+    await setup.sleep(KEPT_MS + 1_000)
+    before = await _left(setup)
+    rehearsed = await _collect(setup, dry_run=True)
+    assert await _left(setup) == before
+    done = await _collect(setup)
     assert rehearsed.dry_run
     assert not done.dry_run
     assert (rehearsed.total(), rehearsed.bytes) == (done.total(), done.bytes) == (4, done.bytes)
 
 
 def test_a_run_that_waits_for_workers_is_kept_however_old_it_is() -> None:
-    async def scenario(rig: Rig) -> None:
-        view = await rig.coordinator.submit(run_request(_one(), "waits"))
-        over, _ = await _made_beside(rig, view.run_id)
-        await rig.sleep(4 * KEPT_MS)
-        await _collect(rig)
-        assert await _left(rig) == {claim_key("waits"), plan_key(view.run_id)}
-        await rig.restart()
-        [leased] = await rig.lease()
+    async def scenario(setup: CoordinatorSetup) -> None:
+        view = await setup.coordinator.submit(run_request(_one(), "waits"))
+        over, _ = await _made_beside(setup, view.run_id)
+        await setup.sleep(4 * KEPT_MS)
+        await _collect(setup)
+        assert await _left(setup) == {claim_key("waits"), plan_key(view.run_id)}
+        await setup.restart()
+        [leased] = await setup.lease()
         assert leased.run_id == view.run_id
         with pytest.raises(NotFound):
-            await rig.coordinator.get_run(over)
+            await setup.coordinator.get_run(over)
 
-    async def _made_beside(rig: Rig, waits: str) -> tuple[str, str]:
+    async def _made_beside(setup: CoordinatorSetup, waits: str) -> tuple[str, str]:
         other = plan(task("u@1", maker="u", partition="ds=1"), makers=[asset("u")])
-        view = await rig.coordinator.submit(run_request(other, "beside", worker="v"))
-        [leased] = await rig.lease("v", run_id=view.run_id)
+        view = await setup.coordinator.submit(run_request(other, "beside", worker="v"))
+        [leased] = await setup.lease("v", run_id=view.run_id)
         assert leased.run_id != waits
-        await rig.complete(leased, rig.publish(leased), "v")
-        await rig.over(view.run_id)
+        await setup.complete(leased, setup.publish(leased), "v")
+        await setup.over(view.run_id)
         return view.run_id, leased.attempt_id
 
     run_scenario(scenario)
 
 
 @simulated
-async def test_an_attempt_that_goes_on_for_days_keeps_its_lease_and_its_log(rig: Rig) -> None:
-    view = await rig.coordinator.submit(run_request(_one(), "long"))
-    [leased] = await rig.lease()
-    await rig.heartbeat(leased, log="first\n")
-    store = rig.store(Role.JANITOR)
-    ends_ms = rig.runtime.clock.elapsed_ms() + LEASE_RETENTION_MS + DAY_MS / 24
-    while rig.runtime.clock.elapsed_ms() < ends_ms:
-        await rig.sleep(14_000)
-        await rig.heartbeat(leased)
-    assert (await _collect(rig)).total() == 0
-    await rig.heartbeat(leased, log="last\n")
-    await rig.complete(leased, FAILED)
-    await rig.over(view.run_id)
-    await rig.sleep(KEPT_MS - DAY_MS)
-    done = await _collect(rig)  # the first lines are old, the last ones are not
+async def test_an_attempt_that_goes_on_for_days_keeps_its_lease_and_its_log(
+    setup: CoordinatorSetup,
+) -> None:
+    view = await setup.coordinator.submit(run_request(_one(), "long"))
+    [leased] = await setup.lease()
+    await setup.heartbeat(leased, log="first\n")
+    store = setup.store(Role.JANITOR)
+    ends_ms = setup.runtime.clock.elapsed_ms() + LEASE_RETENTION_MS + DAY_MS / 24
+    while setup.runtime.clock.elapsed_ms() < ends_ms:
+        await setup.sleep(14_000)
+        await setup.heartbeat(leased)
+    assert (await _collect(setup)).total() == 0
+    await setup.heartbeat(leased, log="last\n")
+    await setup.complete(leased, FAILED)
+    await setup.over(view.run_id)
+    await setup.sleep(KEPT_MS - DAY_MS)
+    done = await _collect(setup)  # the first lines are old, the last ones are not
     assert (done.plans, done.claims, done.logs) == (0, 0, 0)
     log = await read_log(store, view.run_id, leased.attempt_id)
     assert log.text == "first\nlast\n"
-    await rig.sleep(2 * DAY_MS)
-    assert (await _collect(rig)).logs == 2
+    await setup.sleep(2 * DAY_MS)
+    assert (await _collect(setup)).logs == 2
 
 
 def test_runs_are_not_collected_while_unfinished_ones_cannot_be_read() -> None:
@@ -141,62 +150,62 @@ def test_runs_are_not_collected_while_unfinished_ones_cannot_be_read() -> None:
         async def run(self, run_id: str) -> StoredRun | None:
             return StoredRun(run_id, RunStatus.SUCCESS, is_over=True)
 
-    async def scenario(rig: Rig) -> None:
-        run_id, attempt_id = await _made(rig, "one")
-        await rig.sleep(KEPT_MS + 1_000)
+    async def scenario(setup: CoordinatorSetup) -> None:
+        run_id, attempt_id = await _made(setup, "one")
+        await setup.sleep(KEPT_MS + 1_000)
         with pytest.raises(Unavailable):
             await RunGarbageCollector(
-                rig.store(Role.JANITOR), Away(), retention_ms=KEPT_MS
+                setup.store(Role.JANITOR), Away(), retention_ms=KEPT_MS
             ).collect()
         kept = {claim_key("one"), plan_key(run_id), log_key(run_id, attempt_id, 0)}
-        assert await _left(rig) == kept
+        assert await _left(setup) == kept
 
     run_scenario(scenario)
 
 
 @simulated
-async def test_a_run_key_that_was_forgotten_is_a_new_run(rig: Rig) -> None:
-    first, _ = await _made(rig, "again")
-    await rig.restart()
-    await rig.sleep(KEPT_MS + 1_000)
-    await _collect(rig)
-    second, _ = await _made(rig, "again")
+async def test_a_run_key_that_was_forgotten_is_a_new_run(setup: CoordinatorSetup) -> None:
+    first, _ = await _made(setup, "again")
+    await setup.restart()
+    await setup.sleep(KEPT_MS + 1_000)
+    await _collect(setup)
+    second, _ = await _made(setup, "again")
     assert second != first
 
 
 @simulated
-async def test_what_others_have_put_beside_it_is_left_alone(rig: Rig) -> None:
-    store = rig.store(Role.FLOW)
+async def test_what_others_have_put_beside_it_is_left_alone(setup: CoordinatorSetup) -> None:
+    store = setup.store(Role.FLOW)
     others = {"runs/x/notes.txt", "logs/x/notes.txt", "runs/keys/x.json"}
     for key in others:
         await store.create(key, b"mine")
     await store.put_hint("leases/mine.json", b"{}")
-    await rig.sleep(4 * KEPT_MS)
-    await _collect(rig)
-    assert await _left(rig) == {*others, "leases/mine.json"}
+    await setup.sleep(4 * KEPT_MS)
+    await _collect(setup)
+    assert await _left(setup) == {*others, "leases/mine.json"}
 
 
 def test_old_coordinator_epochs_are_deleted_and_the_holder_keeps_its_lease() -> None:
-    async def epochs(rig: Rig) -> int:
-        listed = [meta.key async for meta in rig.store(Role.JANITOR).list("locks/runs/")]
+    async def epochs(setup: CoordinatorSetup) -> int:
+        listed = [meta.key async for meta in setup.store(Role.JANITOR).list("locks/runs/")]
         return sum(key.startswith("locks/runs/0") for key in listed)
 
-    async def scenario(rig: Rig) -> None:
+    async def scenario(setup: CoordinatorSetup) -> None:
         for number in range(3):
-            gone = CoordinatorLease(rig.store(Role.API), f"n{number}")
+            gone = CoordinatorLease(setup.store(Role.API), f"n{number}")
             assert await gone.take() is None
             await gone.release()
-        keeper = CoordinatorLease(rig.store(Role.API), "keeper")
+        keeper = CoordinatorLease(setup.store(Role.API), "keeper")
         assert await keeper.take() is None
-        assert (await _collect(rig)).epochs == 0
-        await rig.sleep(LEASE_RETENTION_MS + 1_000)
-        before = await epochs(rig)
-        rehearsed = await _collect(rig, dry_run=True)
-        assert await epochs(rig) == before
-        done = await _collect(rig)
-        assert rehearsed.epochs == done.epochs == before - await epochs(rig) == 6
+        assert (await _collect(setup)).epochs == 0
+        await setup.sleep(LEASE_RETENTION_MS + 1_000)
+        before = await epochs(setup)
+        rehearsed = await _collect(setup, dry_run=True)
+        assert await epochs(setup) == before
+        done = await _collect(setup)
+        assert rehearsed.epochs == done.epochs == before - await epochs(setup) == 6
         assert rehearsed.bytes == done.bytes > 0
-        other = CoordinatorLease(rig.store(Role.API), "another")
+        other = CoordinatorLease(setup.store(Role.API), "another")
         assert await other.take() == "keeper"
         assert not keeper.lost.is_set()
         await keeper.release()

@@ -6,20 +6,20 @@ import pytest
 
 from arco.flow.coordinator import state
 from arco.flow.plan.plan import Plan, ReadPartitions
+from tests.flow.coordinator.coordinator_setup import CoordinatorSetup, run_scenario
 from tests.flow.coordinator.plans import chain, plan, run_request, task
-from tests.flow.coordinator.rig import Rig, run_scenario
 
 
-async def _ran(rig: Rig, plans: Iterable[Plan]) -> None:
+async def _ran(setup: CoordinatorSetup, plans: Iterable[Plan]) -> None:
     for number, made in enumerate(plans):
-        run = await rig.coordinator.submit(run_request(made, f"k{number}"))
-        for leased in await rig.lease():
-            await rig.complete(leased)
-        await rig.over(run.run_id)
+        run = await setup.coordinator.submit(run_request(made, f"k{number}"))
+        for leased in await setup.lease():
+            await setup.complete(leased)
+        await setup.over(run.run_id)
 
 
-def _kept(rig: Rig) -> int:
-    return len(rig.coordinator._state.ended_runs)
+def _kept(setup: CoordinatorSetup) -> int:
+    return len(setup.coordinator._state.ended_runs)
 
 
 @pytest.mark.parametrize(
@@ -36,9 +36,9 @@ def test_ended_runs_are_dropped_by_weight(
 ) -> None:
     monkeypatch.setattr(state, "_MAX_ENDED_WEIGHT", 20)
 
-    async def scenario(rig: Rig) -> None:
-        await _ran(rig, [made] * 25)
-        assert _kept(rig) == kept
+    async def scenario(setup: CoordinatorSetup) -> None:
+        await _ran(setup, [made] * 25)
+        assert _kept(setup) == kept
 
     run_scenario(scenario)
 
@@ -46,8 +46,8 @@ def test_ended_runs_are_dropped_by_weight(
 def test_the_last_ended_run_is_always_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "_MAX_ENDED_WEIGHT", 1)
 
-    async def scenario(rig: Rig) -> None:
-        await _ran(rig, [chain(1)] * 3)
-        assert _kept(rig) == 1
+    async def scenario(setup: CoordinatorSetup) -> None:
+        await _ran(setup, [chain(1)] * 3)
+        assert _kept(setup) == 1
 
     run_scenario(scenario)

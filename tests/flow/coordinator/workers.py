@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 from arco.core.errors import Fenced, NotFound, Unavailable, Unknown
 from arco.flow.coordinator.messages import LEASE_MS, AttemptOutcome, LeasedTask, RunRequest, RunView
-from tests.flow.coordinator.crashing import Service
-from tests.flow.coordinator.rig import CANCELLED, FAILED, SUCCESS, Rig
+from tests.flow.coordinator.coordinator_setup import CANCELLED, FAILED, SUCCESS, CoordinatorSetup
+from tests.flow.coordinator.crashing_coordinator import Service
 
 T = TypeVar("T")
 
@@ -43,16 +43,16 @@ class Workers:
 
     async def run(self, count: int = 2, work_ms: float = 300) -> RunView:
         """Submit the run and work until it has ended."""
-        view = await self.retry(lambda rig: rig.coordinator.submit(self.request))
+        view = await self.retry(lambda setup: setup.coordinator.submit(self.request))
         tasks = self.service.runtime.tasks
         workers = [
             tasks.spawn(self._work(f"w{n}", view.run_id, work_ms * (n + 1))) for n in range(count)
         ]
         for each in workers:
             await each.wait()
-        return await self.retry(lambda rig: rig.over(view.run_id, 600_000))
+        return await self.retry(lambda setup: setup.over(view.run_id, 600_000))
 
-    async def retry(self, call: Callable[[Rig], Coroutine[Any, Any, T]]) -> T:
+    async def retry(self, call: Callable[[CoordinatorSetup], Coroutine[Any, Any, T]]) -> T:
         """Repeat a call while the coordinator is unavailable."""
         while True:
             try:
@@ -63,7 +63,7 @@ class Workers:
     async def _work(self, worker: str, run_id: str, work_ms: float) -> None:
         while True:
             leased = await self.retry(
-                lambda rig: rig.request(worker, 1, run_id=run_id, wait_ms=10_000)
+                lambda setup: setup.request(worker, 1, run_id=run_id, wait_ms=10_000)
             )
             if leased.is_over:
                 return
@@ -83,7 +83,7 @@ class Workers:
             return
         for _ in range(2 if behaviour == TWICE else 1):
             try:
-                await self.retry(lambda rig: rig.complete(task, outcome, worker))
+                await self.retry(lambda setup: setup.complete(task, outcome, worker))
             except (Fenced, NotFound):
                 continue
 
@@ -91,10 +91,10 @@ class Workers:
         if not task.outputs:
             self.log.done.add(task.key)
             return SUCCESS
-        rig = Rig.__new__(Rig)  # only its way to publish is used
-        rig.chains = self.service.chains
+        setup = CoordinatorSetup.__new__(CoordinatorSetup)  # only its way to publish is used
+        setup.chains = self.service.chains
         try:
-            outcome = rig.publish(task)
+            outcome = setup.publish(task)
         except Fenced:
             return CANCELLED
         self.log.done.add(task.key)

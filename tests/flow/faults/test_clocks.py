@@ -11,7 +11,7 @@ from arco.flow.worker.worker import Worker
 from tests.flow.coordinator.plans import PROJECT, asset, plan, run_request, task
 from tests.flow.faults.test_attempts import TABLE, published, rows, staged
 from tests.flow.faults.workspace import TIMES, Workspace
-from tests.flow.worker.scripted import FastClock
+from tests.flow.worker.scripted_executor import FastClock
 
 HOURS_MS = 5 * 3_600_000
 JUMPS = [-HOURS_MS, HOURS_MS]

@@ -25,9 +25,9 @@ from arco.flow.publish.wire import FilesPublished, FilesStaged, TableVersionFile
 from arco.ledger.writer import DomainWriters
 from arco.storage.roles import Role
 from arco.storage.store import Store
-from tests.catalog.workshop import SCOPE, S, Workshop, as_table, open_workshop, started
+from tests.catalog.catalog_setup import SCOPE, CatalogSetup, S, as_table, open_setup, started
 from tests.flow.coordinator.ledger_reader import LedgerReader
-from tests.flow.worker.scripted import FastClock, FastTasks
+from tests.flow.worker.scripted_executor import FastClock, FastTasks
 
 T = TypeVar("T")
 
@@ -37,10 +37,10 @@ TIMES = 20  # the clock of a workspace is so much faster than the machine's
 class Workspace:
     """All that a run needs but Spark."""
 
-    def __init__(self, runtime: Runtime, shop: Workshop, store: dict[Role, Store]) -> None:
+    def __init__(self, runtime: Runtime, shop: CatalogSetup, store: dict[Role, Store]) -> None:
         self.runtime = runtime
         self.shop = shop
-        self.tables = ParquetTables(shop.office().reader, store[Role.FLOW])
+        self.tables = ParquetTables(shop.api_process().reader, store[Role.FLOW])
         self.ids: dict[str, str] = {}  # of tables, by their full names
         self._store = store
         self.reader = LedgerReader(store[Role.API], self.ids)
@@ -51,7 +51,7 @@ class Workspace:
     async def open(cls, seed: int, clock: Clock | None = None) -> "Workspace":
         """An empty workspace."""
         runtime = Runtime(clock or FastClock(TIMES), Random(seed), FastTasks(TIMES))
-        shop = await started(open_workshop())
+        shop = await started(open_setup())
         store = {
             role: Store(shop.backend, runtime, scope=SCOPE, role=role)
             for role in (Role.API, Role.FLOW)

@@ -14,8 +14,8 @@ from arco.flow.publish.wire import FilesPublished, FilesStaged, StagedFile, Tabl
 from arco.storage.backend import Backend, Meta
 from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.roles import Role
-from tests.catalog.workshop import S, Workshop, as_table, open_workshop, started
-from tests.iceberg.workshop import Line
+from tests.catalog.catalog_setup import CatalogSetup, S, as_table, open_setup, started
+from tests.iceberg.iceberg_setup import Line
 from tests.storage.interposed import Interposed
 
 ROOT = "s3://bucket/"
@@ -61,14 +61,14 @@ class Process:
 class Bench:
     """A table, and who works on it."""
 
-    shop: Workshop
+    shop: CatalogSetup
     aging: Aging
     table_id: str
 
     def process(self) -> Process:
         """One more API process."""
         line = Line(self.aging)
-        reader = self.shop.office(backend=line.backend).reader
+        reader = self.shop.api_process(backend=line.backend).reader
         store = self.shop.store(Role.FLOW, line.backend)
         return Process(line, ParquetTables(reader, store, location_root=ROOT))
 
@@ -124,6 +124,6 @@ def id_of(name: str) -> str:
 
 async def with_table(format_: TableFormat = TableFormat.PARQUET) -> Bench:
     """A bench with one table that has no version yet."""
-    shop = await started(open_workshop())
+    shop = await started(open_setup())
     done = await shop.do(CreateTable(schema=S, name="t", format=format_))
     return Bench(shop, Aging(shop.backend), as_table(done).table_id)

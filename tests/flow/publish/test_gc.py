@@ -12,7 +12,7 @@ from arco.fold.tier1 import DOMAIN
 from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.roles import Role
 from arco.storage.store import Store
-from tests.catalog.workshop import t
+from tests.catalog.catalog_setup import t
 from tests.flow.publish.harness import Bench, id_of, with_table
 
 
@@ -21,7 +21,7 @@ def _janitor(bench: Bench) -> Store:
 
 
 async def _collect(bench: Bench, *, dry_run: bool = False) -> ParquetGcReport:
-    reader = bench.shop.office().reader
+    reader = bench.shop.api_process().reader
     janitor = ParquetGarbageCollector(reader, _janitor(bench), retention_ms=SHORTEST_RETENTION_MS)
     return await janitor.collect(dry_run=dry_run)
 
@@ -159,7 +159,7 @@ async def test_trouble_with_one_table_is_reported_and_deletes_nothing_of_it() ->
     before = await bench.data()
     line = bench.process().line
     line.fail("get", bench.key(1), Unavailable("cut"))
-    reader = bench.shop.office().reader
+    reader = bench.shop.api_process().reader
     store = bench.shop.store(Role.JANITOR, line.backend)
     done = await ParquetGarbageCollector(
         reader, store, retention_ms=SHORTEST_RETENTION_MS
@@ -177,7 +177,7 @@ async def test_a_published_file_is_never_taken_for_staged_an_attempt_that_publis
     await bench.aging.grow_old()
     line = bench.process().line
     line.after("list", "/data/", lambda: bench.process().tables.publish(staged))
-    reader = bench.shop.office().reader
+    reader = bench.shop.api_process().reader
     store = bench.shop.store(Role.JANITOR, line.backend)
     done = await ParquetGarbageCollector(
         reader, store, retention_ms=SHORTEST_RETENTION_MS

@@ -17,9 +17,9 @@ from arco.flow.publish.wire import FilesStaged, StagedFile
 from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.chain_gc import DEFAULT_RETENTION_MS, collect
 from arco.storage.roles import Role
-from tests.catalog.workshop import S, as_table, t
+from tests.catalog.catalog_setup import S, as_table, t
 from tests.flow.publish.harness import ROOT, TASK, id_of, with_table
-from tests.iceberg.workshop import dies
+from tests.iceberg.iceberg_setup import dies
 
 
 async def test_a_version_names_the_files_and_nobody_saw_them_before() -> None:

@@ -8,7 +8,7 @@ import pytest
 from arco.catalog.publication import NumberedPublication
 from arco.core.errors import AttemptFenced
 from tests.flow.publish.harness import Bench, Process, id_of, with_table
-from tests.iceberg.workshop import Line
+from tests.iceberg.iceberg_setup import Line
 
 Step = Callable[[], Awaitable[object]]
 

@@ -10,7 +10,7 @@ from arco.server.workspace_address import WorkspaceAddress
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.flow.spark.shared_spark import SharedSpark
-from tests.flow.worker.scripted import (
+from tests.flow.worker.scripted_executor import (
     ScriptedExecutor,
     disk_place,
     open_coordinator,

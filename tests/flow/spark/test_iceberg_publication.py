@@ -25,7 +25,7 @@ from arco.flow.spark.table_format import (
     attempt_ids_until,
 )
 from tests.flow.spark.harness import Harness
-from tests.interop.lossy import LossyWay, lossy_way
+from tests.interop.lossy_connection import LossyWay, lossy_way
 
 SALES = """
 @asset("$.sales", partitions=Daily("ds", start="2026-01-01"), format="FORMAT")

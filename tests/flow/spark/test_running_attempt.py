@@ -14,7 +14,7 @@ from arco.flow.coordinator.messages import Progress
 from arco.flow.define import Context
 from arco.flow.spark.running_attempt import ProgressPoller, RunningAttempt, Stopped
 from arco.flow.worker.reporter import AttemptLog
-from tests.flow.worker.leased import TASK
+from tests.flow.worker.leased_task import TASK
 
 
 def test_metrics_are_numbers_of_pythons_own_or_their_names() -> None:

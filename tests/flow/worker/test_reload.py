@@ -8,7 +8,7 @@ import msgspec
 from arco.flow.coordinator.messages import AttemptOutcome, CodeVersion, LeasedTask, TaskStatus
 from arco.flow.plan.plan import Plan
 from arco.flow.worker.worker import Worker
-from tests.flow.worker.scripted import (
+from tests.flow.worker.scripted_executor import (
     PROJECT,
     ScriptedExecutor,
     open_coordinator,

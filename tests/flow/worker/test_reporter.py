@@ -28,7 +28,7 @@ from arco.flow.worker.reporter import (
     AttemptReporter,
     LogChunk,
 )
-from tests.flow.worker.leased import TASK
+from tests.flow.worker.leased_task import TASK
 from tests.ledger.simulated import Calm, simulate
 
 CHECK = CheckOutcome(

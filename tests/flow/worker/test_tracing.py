@@ -10,7 +10,7 @@ from arco.core.runtime import system_runtime
 from arco.flow.coordinator.messages import AttemptOutcome, TaskStatus
 from arco.flow.coordinator.run_state import attempt_id_of
 from arco.flow.worker.attempt import AttemptTracing
-from tests.flow.worker.scripted import (
+from tests.flow.worker.scripted_executor import (
     DONE,
     ScriptedExecutor,
     ScriptedTask,

@@ -28,7 +28,7 @@ from arco.flow.worker.attempt import WorkerTiming
 from arco.flow.worker.ports import StaticProjectCode
 from arco.flow.worker.worker import Worker
 from arco.server.embedded import embedded_server
-from tests.flow.worker.scripted import (
+from tests.flow.worker.scripted_executor import (
     DONE,
     LONG_S,
     STOPPED,

@@ -9,7 +9,7 @@ from arco.catalog.ddl import AttachedColumn, ColumnSpec
 from arco.core.errors import Invalid
 from arco.core.json import Json
 from arco.iceberg.engine.columns import columns_of, schema_of
-from arco.iceberg.engine.default_text import print_default, read_default
+from arco.iceberg.engine.default_value import print_default, read_default
 from arco.iceberg.engine.shape import Object
 
 

@@ -5,24 +5,22 @@ from typing import Any
 
 from arco.access.authorization import Operation
 from arco.api.context import API
-from arco.api.flow.requests import (
-    CancelRunRequest,
-    FlowStateRequest,
-    RetryRunRequest,
-    StoppedAttempts,
-    WatchAttemptsRequest,
-)
 from arco.api.flow.runs import (
+    CancelRunRequest,
     LogQuery,
+    RetryRunRequest,
     RunHandlers,
     RunListQuery,
     RunQueryParams,
+    StoppedAttempts,
     TaskListQuery,
     TaskLog,
+    WatchAttemptsRequest,
     WorkerHandlers,
 )
 from arco.api.flow.tables import (
     FlowStateHandlers,
+    FlowStateRequest,
     TableFileHandlers,
     ValuesChange,
     ValuesChanged,
@@ -85,7 +83,7 @@ def _state(on: FlowStateHandlers) -> tuple[AnyRoute, ...]:
             Operation.GET_FLOW_STATE,
             on.state,
             QueryParams,
-            ResponseSpec(200, "What is known.", PlanningState),
+            ResponseSpec(200, "The state of the tables.", PlanningState),
             body=json_body(FlowStateRequest, {"tables": ["default.silver.orders"]}),
         ),
         _change(

@@ -3,22 +3,18 @@
 from collections import Counter
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta, structs
 
 from arco.access.principal import LOCAL_USER, Principal
-from arco.api.flow.requests import (
-    CancelRunRequest,
-    RetryRunRequest,
-    StoppedAttempts,
-    WaitMs,
-    WatchAttemptsRequest,
-)
+from arco.api.flow.tables import Name
 from arco.api.http.long_poll import LongPoll
 from arco.api.http.reply import Reply
 from arco.api.http.request import Call, Freshness, QueryParams
 from arco.api.operations.reading import FreshPageQuery, equal
 from arco.api.operations.responses import FlowRun, FlowRunPage, FlowTask, FlowTaskPage
 from arco.api.operations.runs import ExecutionHandlers
+from arco.api.requests import RequestModel
 from arco.api.responses import ResponseModel
 from arco.api.services import FlowContext, Services
 from arco.core import json
@@ -37,6 +33,9 @@ from arco.flow.coordinator.messages import (
 )
 from arco.flow.coordinator.ports import StoredRun, run_not_found, task_not_found
 from arco.flow.coordinator.run_state import ENDED_STATUSES, attempt_id_of
+from arco.flow.plan.plan import Plan
+
+WaitMs = Annotated[int, Meta(ge=0, le=30_000, description="How long to wait for news, at most.")]
 
 
 class RunListQuery(FreshPageQuery, frozen=True, kw_only=True):
@@ -78,6 +77,37 @@ class TaskLog(ResponseModel, frozen=True, kw_only=True):
     is_over: bool
 
 
+class CancelRunRequest(RequestModel, frozen=True, kw_only=True):
+    """Cancels a run; `by` records who asked for it, if given."""
+
+    by: Name | None = None
+
+
+class RetryRunRequest(RequestModel, frozen=True, kw_only=True):
+    """Runs again what a run has not made; `worker` restricts the new run to one worker.
+
+    `plan` is a new plan of what the run has not made, or of some of it, with the present code. Without one
+    the plan of the run is carried out again, by workers that have the code that it was made with.
+    """
+
+    worker: Annotated[str, Meta(max_length=255)] = ""
+    plan: Plan | None = None
+
+
+class WatchAttemptsRequest(RequestModel, frozen=True, kw_only=True):
+    """Attempts of a worker, which wants to know which of them are to stop."""
+
+    worker: Name
+    attempt_ids: Annotated[tuple[Name, ...], Meta(max_length=1_000)]
+    wait_ms: WaitMs = 0
+
+
+class StoppedAttempts(msgspec.Struct, frozen=True, kw_only=True):
+    """The attempts that are to stop at once."""
+
+    attempt_ids: tuple[str, ...]
+
+
 class RunHandlers:
     """Runs of the coordinator, and older ones that only events describe."""
 
@@ -104,7 +134,7 @@ class RunHandlers:
         return Reply(200, json.encode(document))
 
     async def get(self, call: Call[RunQueryParams, None]) -> Reply:
-        """How a run stands, waiting for a change of it if asked to."""
+        """The status of a run; waits for a change of it if the query asks for that."""
         run_id, query = call.path_params["run_id"], call.query
 
         async def ask(wait_ms: int) -> RunView:
@@ -176,7 +206,7 @@ class RunHandlers:
     async def _stored(self, run_id: str) -> StoredRun:
         run = await self._context.runs.run(run_id)
         if run is None:
-            raise run_not_found(f"no run {run_id[:80]!r} was told of")
+            raise run_not_found(f"there is no run {run_id[:80]!r}")
         return run
 
 
@@ -255,7 +285,7 @@ class WorkerHandlers:
         return Reply(200, json.encode(pulse))
 
     async def complete(self, call: Call[QueryParams, AttemptReport]) -> Reply:
-        """Tell how an attempt ended; answered once that is durable."""
+        """Report how an attempt ended; answered once the report is durable."""
         _check_attempt(call, call.body.attempt_id)
         try:
             await self._coordinator.complete(call.body)

@@ -6,10 +6,10 @@ from msgspec import Meta
 
 from arco.access.authorization import Operation
 from arco.api.context import API
-from arco.api.flow.requests import FlowRequest, FlowStateRequest, Name
 from arco.api.http.reply import Reply
 from arco.api.http.request import Call, QueryParams
 from arco.api.http.route import AnyRoute, ResponseSpec, Route, json_body
+from arco.api.requests import RequestModel
 from arco.api.responses import ResponseModel
 from arco.api.services import FlowContext, Services
 from arco.core import json
@@ -18,6 +18,7 @@ from arco.core.errors import Invalid
 from arco.flow.publish.tables import ParquetTables
 from arco.flow.publish.wire import FilesPublished, FilesStaged, TableVersionFiles
 
+Name = Annotated[str, Meta(min_length=1, max_length=255)]
 STAGED_BYTES = 32 * 1024 * 1024  # of one publication, which may have many files
 
 _TABLE = f"{API}/tables/{{table_id}}"
@@ -26,7 +27,17 @@ _TABLE_ID = "01a1e0f6-9113-7475-bb94-e3fac6dcb4cd"
 _SOURCE = {"type": "flow"}
 
 
-class ValuesChange(FlowRequest, frozen=True, kw_only=True):
+class FlowStateRequest(RequestModel, frozen=True, kw_only=True, omit_defaults=True):
+    """Tables by their full names, whose state is asked for.
+
+    Of those in `files_of` the answer also names the files that no pipeline added.
+    """
+
+    tables: Annotated[tuple[Name, ...], Meta(max_length=10_000)]
+    files_of: Annotated[tuple[Name, ...], Meta(max_length=10_000)] = ()
+
+
+class ValuesChange(RequestModel, frozen=True, kw_only=True):
     """Values that a dynamic dimension gets, or loses."""
 
     dimension: Name
@@ -35,7 +46,7 @@ class ValuesChange(FlowRequest, frozen=True, kw_only=True):
 
 
 class ValuesChanged(ResponseModel, frozen=True, kw_only=True):
-    """What was told; it is durable."""
+    """The values that were added or removed; the change is durable."""
 
     dimension: str
     values: tuple[str, ...]

@@ -79,7 +79,7 @@ PROBLEM_TYPES = (
         KeyReused,
         422,
         "The idempotency key belongs to another request",
-        "Send this request with a key of its own.",
+        "Send this request with another key.",
     ),
     ProblemType(
         KeyExpired,
@@ -91,7 +91,7 @@ PROBLEM_TYPES = (
     ProblemType(
         Unauthenticated,
         401,
-        "Nobody knows who is asking",
+        "The caller is not authenticated",
         "Send a valid token in the header Authorization: Bearer; `arco token mint` makes one.",
     ),
     ProblemType(
@@ -102,10 +102,10 @@ PROBLEM_TYPES = (
         "this identity may not do that",
     ),
     ProblemType(
-        NotFound, 404, "There is no such thing", "Check the name, and as of when you look."
+        NotFound, 404, "There is no such object", "Check the name, and as of when you look."
     ),
     ProblemType(
-        AlreadyExists, 409, "The name is taken", "Choose another name, or use what is there."
+        AlreadyExists, 409, "The name is taken", "Choose another name, or use the existing object."
     ),
     ProblemType(
         PreconditionFailed,
@@ -119,7 +119,7 @@ PROBLEM_TYPES = (
         "It is not empty",
         "Drop what it holds first, or add ?force=true to drop it all.",
     ),
-    ProblemType(Conflict, 409, "Somebody else was first", "Read again, then retry."),
+    ProblemType(Conflict, 409, "Another writer was first", "Read again, then retry."),
     ProblemType(
         AttemptFenced,
         409,
@@ -151,8 +151,8 @@ PROBLEM_TYPES = (
         StoreFull,
         507,
         "The store is full",
-        "Make room where the store lies, then retry.",
-        "no space is left where the store lies; nothing was changed",
+        "Free space on the disk of the store, then retry.",
+        "no space is left on the disk of the store; nothing was changed",
     ),
     ProblemType(TooManyQueries, 429, "Too many queries", "Retry after the time in Retry-After."),
     ProblemType(

@@ -7,7 +7,6 @@ load one read serves many requests, and a single request has its own.
 
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, Generic, TypeVar, cast
 
@@ -20,6 +19,7 @@ from arco.catalog.snapshot import Snapshot
 from arco.catalog.unresolved_names import UnresolvedIds, UnresolvedNames
 from arco.core import json
 from arco.core.errors import Invalid, NotFound
+from arco.core.lru_cache import LruCache
 from arco.core.tasks import Task, Tasks
 
 T = TypeVar("T")
@@ -183,26 +183,15 @@ class ReplyCache:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._size_bytes = 0
-        self._replies: OrderedDict[_Key, Reply] = OrderedDict()
+        self._replies = LruCache[_Key, tuple[Reply, int]](max_bytes, lambda each: each[1])
 
     def get(self, key: _Key) -> Reply | None:
         """The cached reply, if there is one."""
-        reply = self._replies.get(key)
-        if reply is not None:
-            self._replies.move_to_end(key)
-        return reply
+        cached = self._replies.get(key)
+        return None if cached is None else cached[0]
 
     def put(self, key: _Key, reply: Reply) -> None:
         """Cache a reply, unless it is large or an error."""
-        size = _size(key, reply)
-        if reply.status != 200 or size > self._max_bytes // _LARGEST_SHARE or key in self._replies:
-            return
-        self._replies[key] = reply
-        self._size_bytes += size
-        while self._size_bytes > self._max_bytes:
-            self._size_bytes -= _size(*self._replies.popitem(last=False))
-
-
-def _size(key: _Key, reply: Reply) -> int:
-    return sum(map(len, key)) + len(reply.body) + _OVERHEAD_BYTES
+        size = sum(map(len, key)) + len(reply.body) + _OVERHEAD_BYTES
+        if reply.status == 200 and size <= self._max_bytes // _LARGEST_SHARE:
+            self._replies.put(key, (reply, size))

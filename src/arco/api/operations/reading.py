@@ -193,5 +193,5 @@ def event_table_route(
     path: str, operation: Operation, handler: Any, query: type[QueryParams], response: Any
 ) -> AnyRoute:
     """A route that reads tables of events."""
-    spec = ResponseSpec(200, "As it was told.", response)
+    spec = ResponseSpec(200, "As the events report it.", response)
     return read_route(path, operation, handler, query, spec, runs_sql=True)

@@ -13,7 +13,7 @@ Counts = dict[str, int]
 
 
 class ExecutionSummary(ResponseModel, frozen=True, kw_only=True):
-    """A run of a pipeline. What nobody has told yet is null."""
+    """A run of a pipeline. Fields that no event has reported yet are null."""
 
     execution_id: str
     pipeline_id: str | None
@@ -30,7 +30,7 @@ class ExecutionSummary(ResponseModel, frozen=True, kw_only=True):
 
 
 class FlowRun(ExecutionSummary, frozen=True, kw_only=True):
-    """A run of a pipeline, as `/runs` lists it. What nobody has told yet is null."""
+    """A run of a pipeline, as `/runs` lists it. Fields that no event has reported yet are null."""
 
     execution_id: str = msgspec.field(name="run_id")
 
@@ -136,7 +136,7 @@ class PartitionPage(ResponseModel, frozen=True, kw_only=True):
 
 
 class CheckResult(ResponseModel, frozen=True, kw_only=True):
-    """What a check has found."""
+    """The result of a check."""
 
     result_id: str
     check_name: str
@@ -166,7 +166,7 @@ class TableHealth(ResponseModel, frozen=True, kw_only=True):
 
 
 class ColumnStatistics(ResponseModel, frozen=True, kw_only=True):
-    """What was counted in a column; values are told as text."""
+    """The statistics of a column; values are given as text."""
 
     column_id: str
     column_name: str | None
@@ -182,7 +182,7 @@ class ColumnStatistics(ResponseModel, frozen=True, kw_only=True):
 
 
 class TableStatistics(ResponseModel, frozen=True, kw_only=True):
-    """What was counted in a table, by a profiler or by those who commit to it; null if by nobody yet."""
+    """The statistics of a table, from a profiler or from commits; null until there are any."""
 
     table_id: str
     row_count: int | None = None

@@ -118,7 +118,7 @@ class ExecutionHandlers:
     async def _check_pipeline(self, reader: EventTableReader, pipeline: str) -> None:
         select = Select("executions", ("pipeline_id",), [equal("pipeline_id", pipeline)], limit=1)
         if not await reader.rows(select):
-            raise NotFound(f"no run of a pipeline {pipeline[:80]!r} was told of")
+            raise NotFound(f"there is no run of a pipeline {pipeline[:80]!r}")
 
 
 def _execution(execution_id: str) -> Select:
@@ -126,7 +126,7 @@ def _execution(execution_id: str) -> Select:
 
 
 def _unknown_run(execution_id: str) -> NotFound:
-    return NotFound(f"no run {execution_id[:80]!r} was told of")
+    return NotFound(f"there is no run {execution_id[:80]!r}")
 
 
 def execution_routes(on: ExecutionHandlers) -> tuple[AnyRoute, ...]:

@@ -132,7 +132,7 @@ class TableFactHandlers:
         """`NotFound` unless the catalog has the table."""
         snapshot = await self._services.reader.head()
         if not await snapshot.has_object(table_id):
-            raise NotFound(f"there is no table {table_id[:80]!r}, and nothing was told of one")
+            raise NotFound(f"there is no table {table_id[:80]!r}, and no event names one")
 
 
 def _worst(counts: Counts) -> Status:

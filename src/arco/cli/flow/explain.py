@@ -25,7 +25,7 @@ _SERVER, _PLACE = Server(), EmbeddedPlace()
 _MOST_FAILURES = 3
 _BAD = ("FAILED", "BLOCKED")
 
-app = command("explain", "Say why a partition is up to date, stale or missing.", _EXAMPLES)
+app = command("explain", "Explain why a partition is up to date, stale or missing.", _EXAMPLES)
 
 
 @app.default
@@ -40,7 +40,7 @@ def explain(
     place: EmbeddedPlace = _PLACE,
     json: AsJson = False,
 ) -> None:
-    """Say how a partition stands: by which code and from which data it was made, and what has changed.
+    """Explain the state of a partition: the code and data that it was made from, and what has changed.
 
     Parameters
     ----------

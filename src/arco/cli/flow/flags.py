@@ -64,7 +64,7 @@ FormatFlag = Annotated[
 @Parameter(name="*")
 @dataclass(frozen=True)
 class PartitionChoice:
-    """Flags that say which partitions are meant.
+    """Flags that select partitions.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class EmbeddedPlace(WorkspaceAddress):
 @Parameter(name="*")
 @dataclass(frozen=True)
 class SparkFlags:
-    """Flags that say on which Spark tasks are carried out.
+    """Flags that select the Spark that executes tasks.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ def init(
 
     target = Path(folder).expanduser()
     files = _files(_name(target))
-    _refuse_what_is_there(target, files)
+    _refuse_existing_files(target, files)
     for path, text in files.items():
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         with (target / path).open("x", encoding="utf-8") as made:
@@ -53,7 +53,7 @@ def init(
     if json:
         print_document({"folder": str(target.resolve()), "files": [str(path) for path in files]})
     else:
-        _tell(folder, files)
+        _print_next_steps(folder, files)
 
 
 def _files(name: str) -> dict[Path, str]:
@@ -73,18 +73,18 @@ def _name(target: Path) -> str:
     return name or "pipelines"
 
 
-def _refuse_what_is_there(target: Path, files: dict[Path, str]) -> None:
+def _refuse_existing_files(target: Path, files: dict[Path, str]) -> None:
     if target.exists() and not target.is_dir():
         raise Invalid(f"{target} is a file: name a folder")
-    there = [str(path) for path in files if os.path.lexists(target / path)]
-    there += ["pipelines"] * (target / "pipelines").exists()
-    if there:
-        taken = AlreadyExists(f"{target} has {there[0]} already, and nothing is written over")
+    existing = [str(path) for path in files if os.path.lexists(target / path)]
+    existing += ["pipelines"] * (target / "pipelines").exists()
+    if existing:
+        taken = AlreadyExists(f"{target} has {existing[0]} already, and nothing is written over")
         taken.add_note("Name another folder, as in `arco init shop`.")
         raise taken
 
 
-def _tell(folder: str, files: dict[Path, str]) -> None:
+def _print_next_steps(folder: str, files: dict[Path, str]) -> None:
     go = "" if folder == "." else f"cd {shlex.quote(folder)}\n  "
     print(f"Made a project in {folder}: {', '.join(str(path) for path in files)}.\n")
     print(f"Next:\n  {go}arco validate                 what is declared, and whether it is sound")

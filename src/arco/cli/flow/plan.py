@@ -33,7 +33,7 @@ _EXAMPLES = """\
 Examples:
   arco plan                                what is missing, failed or stale
   arco plan gold.spend_7d+ --partitions 2026-01-11..2026-01-14
-  arco plan tag:gold --stale               only what has to be made anew
+  arco plan tag:gold --stale               only what has to be made again
   arco plan +gold.spend_7d --force --json  for a program
 
 Nothing is changed. The same project, state and time give the same plan, with
@@ -41,7 +41,7 @@ the same plan_id."""
 
 _SERVER, _PLACE, _CHOICE = Server(), EmbeddedPlace(), PartitionChoice()
 
-app = command("plan", "Say what would be made, and why.", _EXAMPLES)
+app = command("plan", "Show what would be made, and why.", _EXAMPLES)
 
 
 @app.default
@@ -58,7 +58,7 @@ def plan(
     place: EmbeddedPlace = _PLACE,
     json: AsJson = False,
 ) -> int:
-    """Say which partitions have to be made, and why.
+    """Show which partitions have to be made, and why.
 
     Parameters
     ----------

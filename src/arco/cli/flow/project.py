@@ -53,18 +53,18 @@ def find_folder(given: str | None) -> Path:
         if not folder.is_dir():
             raise _advised(f"there is no folder {given}", "Check --project.")
         return folder
-    here = Path.cwd()
-    for folder in (here, *here.parents):
+    current = Path.cwd()
+    for folder in (current, *current.parents):
         if (folder / SETTINGS).is_file() or (folder / PACKAGE).is_dir():
             return folder
     raise _advised(
-        f"there is no project here: neither {SETTINGS} nor {PACKAGE}/ in {here} or above it",
+        f"there is no project here: neither {SETTINGS} nor {PACKAGE}/ in {current} or above it",
         "Make one with `arco init`, or name one with --project.",
     )
 
 
 def load(given: str | None, format_: "DataFormat | None" = None) -> LoadedProject:
-    """The project, or `Invalid` with the first thing that is wrong with it."""
+    """The project, or `Invalid` with its first problem."""
     from arco.flow.define import find_problems
 
     folder = find_folder(given)
@@ -74,7 +74,7 @@ def load(given: str | None, format_: "DataFormat | None" = None) -> LoadedProjec
         more = f" and {len(found_problems) - 1} more" if len(found_problems) > 1 else ""
         wrong = Invalid(f"the project {project.name} has a problem{more}: {found_problems[0]}")
         flags = "" if given is None else f" --project {shlex.quote(given)}"
-        wrong.add_note(f"`arco validate{flags}` tells all of them.")
+        wrong.add_note(f"`arco validate{flags}` lists all of them.")
         raise wrong
     return LoadedProject(project, tables_of(project), _flags(given, format_))
 
@@ -87,7 +87,7 @@ def load_folder(folder: Path, *, format: str | None = None) -> "Project":  # noq
         from arco.flow.spark.user_code import allow_early_udfs
 
         allow_early_udfs()
-    with redirect_stdout(sys.stderr):  # what its modules print is no part of what a command says
+    with redirect_stdout(sys.stderr):  # what its modules print is not output of the command
         return load_project(folder, format=format)
 
 
@@ -191,7 +191,7 @@ class ReloadingProject:
         )
 
     def report_other_code(self, run_ids: Sequence[str]) -> None:
-        """Say which runs wait for other code than this worker has."""
+        """Print which runs wait for other code than this worker has."""
         for run_id in run_ids:
             self._print(
                 f"run {run_id} was planned with other code than this worker has: `arco runs {run_id}` "

@@ -52,7 +52,7 @@ _SERVER, _PLACE, _SPARK, _CHOICE = Server(), EmbeddedPlace(), SparkFlags(), Part
 @Parameter(name="*")
 @dataclass(frozen=True)
 class RunOptions:
-    """Flags that say how a run is carried out.
+    """Flags that control how a run is executed.
 
     Parameters
     ----------

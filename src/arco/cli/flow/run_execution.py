@@ -87,7 +87,9 @@ class RunExecution:
         self._print = print_line
         self._is_waiting = False
 
-    async def execute(self, begun: RunView, local: LocalWorker, screen: ProgressView) -> int | None:
+    async def execute(
+        self, submitted: RunView, local: LocalWorker, screen: ProgressView
+    ) -> int | None:
         """Work until the run is over; the exit code if the user interrupted it."""
         changed = self._runtime.tasks.event()
         worker = Worker(
@@ -100,10 +102,10 @@ class RunExecution:
             on_unavailable=self._report_problem,
         )
         with catch_signals() as signals, screen, capture_stdout():  # the screen may replace stdout
-            screen.update(begun)
+            screen.update(submitted)
             spawn = self._runtime.tasks.spawn
-            working = spawn(_notify(worker.run(begun.run_id), changed))
-            following = spawn(_notify(self._follow(begun.run_id, screen), changed))
+            working = spawn(_notify(worker.run(submitted.run_id), changed))
+            following = spawn(_notify(self._follow(submitted.run_id, screen), changed))
             interrupting = spawn(signals.wait(self._runtime, changed))
             giving_up = spawn(_notify(self._space.given_up.wait(), changed))
             try:
@@ -111,7 +113,7 @@ class RunExecution:
                 if self._space.problem is not None:
                     raise self._space.problem
                 if not following.done() and signals.count:
-                    await self._leave(begun.run_id, worker, following)
+                    await self._leave(submitted.run_id, worker, following)
                 else:
                     if working.done():
                         await working.wait()  # raise its error

@@ -74,7 +74,8 @@ def check_request(target: ArcoTarget, spark: SparkFlags, parallel: int, *, detac
         raise Invalid(f"--parallel takes 1 to {MOST_PARALLEL:,} tasks at once, not {parallel}")
     if detach and target.is_embedded:
         raise Invalid(
-            "--detach leaves the run to others, and an Arco of its own ends with it: use --url"
+            "--detach leaves the run to other workers, but --root starts an Arco that ends with this "
+            "command: use --url"
         )
     if not detach:
         spark.check()
@@ -110,19 +111,19 @@ class RunReport:
         for line in (*waiting_lines(plan), *blocked_lines(plan), headline(plan)):
             print(one_line(line))
 
-    def print_detached(self, begun: RunView) -> int:
+    def print_detached(self, submitted: RunView) -> int:
         """Print that the run is left to workers; 1 if some of the request is not part of it."""
         plan = self.progress.plan
         left_out = len(plan.waiting) + len(plan.blocked)
         code = 1 if left_out else 0
         if self._as_json:
-            self.progress.update(begun)
+            self.progress.update(submitted)
             print_document(run_document(self.progress))
             return code
         flags = f" {self._target}" if self._target else ""
         own = f" {self._project}{flags}" if self._project else flags
-        print(f"Run {begun.run_id} waits for workers. `arco worker{own}` starts one,", end=" ")
-        print(f"`arco runs {begun.run_id}{flags}` shows how it stands.")
+        print(f"Run {submitted.run_id} waits for workers. `arco worker{own}` starts one,", end=" ")
+        print(f"`arco runs {submitted.run_id}{flags}` shows its status.")
         if left_out:
             print(
                 f"{left_out:,} of what was asked for cannot be made, and is not part of this run."
@@ -176,8 +177,8 @@ class RunSession:
             if not plan.tasks:
                 return report.print_end()
             async with self._open_executor(arco, plan, report) as executor:
-                begun = await arco.coordinator.submit(self._run_request(plan))
-                return await self._finish(arco, begun, report, executor)
+                submitted = await arco.coordinator.submit(self._run_request(plan))
+                return await self._finish(arco, submitted, report, executor)
 
     async def retry(self, run_id: str) -> int:
         """Start a run of what an older one has not done, planned with the present code; the exit code."""
@@ -190,8 +191,8 @@ class RunSession:
             report.print_plan()
             async with self._open_executor(arco, plan, report) as executor:
                 new = await arco.coordinator.retry(run_id, self._name, plan)
-                begun = await arco.coordinator.get_run(new.run_id)  # with all of its tasks
-                return await self._finish(arco, begun, report, executor)
+                submitted = await arco.coordinator.get_run(new.run_id)  # with all of its tasks
+                return await self._finish(arco, submitted, report, executor)
 
     async def _find_run(self, arco: ConnectedArco, given: str) -> str:
         target = self._request.target
@@ -228,17 +229,17 @@ class RunSession:
     async def _finish(
         self,
         arco: ConnectedArco,
-        begun: RunView,
+        submitted: RunView,
         report: RunReport,
         executor: "ProjectExecutor | None",
     ) -> int:
         if executor is None:
-            return report.print_detached(begun)
+            return report.print_detached(submitted)
         execution = RunExecution(arco.coordinator, self._runtime, report.progress, report.print)
         project = self._request.loaded.project
         fixed = StaticProjectCode(project.name, project_code(project))
         worker = LocalWorker(executor, self._name, self._request.parallel, fixed)
-        interrupted = await execution.execute(begun, worker, self._view(report))
+        interrupted = await execution.execute(submitted, worker, self._view(report))
         code = report.print_end()
         if interrupted is not None:
             return interrupted

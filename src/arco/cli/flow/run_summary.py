@@ -145,7 +145,7 @@ class RunSummary:
         bad = self._bad()
         if bad:
             logs = f"arco logs {run.run_id} {quote(bad[0][1].key)}{flags}"
-            steps.append((one_line(logs), "what the task has said"))
+            steps.append((one_line(logs), "what the task has logged"))
         if bad or run.status is RunStatus.CANCELLED:
             steps.append((f"arco retry {run.run_id}{both}", "what was not done, once more"))
         written = [maker for maker in self._makers() if maker.targets and self._row(maker)]
@@ -159,7 +159,7 @@ class RunSummary:
         return steps
 
     def _bad(self) -> TaskViews:
-        """The tasks that failed, and then those that a check of their own has stopped."""
+        """The tasks that failed, and then those that were stopped by their own checks."""
         seen = self._seen()
         failed = [(task, view) for task, view in seen if view.status is TaskStatus.FAILED]
         return [*failed, *((task, view) for task, view in seen if _own(view))]
@@ -197,7 +197,7 @@ def _why(view: TaskView) -> str:
     if view.status is not TaskStatus.FAILED:
         return "; ".join(check_line(each) for each in failed_checks(view)[:1])
     frame = user_frame(view.error)
-    message = shorten(one_line(first_line(view.error)), _WHY_CHARS) or "no reason was told"
+    message = shorten(one_line(first_line(view.error)), _WHY_CHARS) or "no reason was reported"
     return message if frame is None or frame in message else f"{message} ({frame})"
 
 
@@ -227,7 +227,7 @@ def _failure(view: TaskView) -> Iterator[str]:
     for each in failed_checks(view):
         yield f"    {each.severity}: {check_line(each)}"
     if view.status is TaskStatus.FAILED:
-        lines = (view.error or "no reason was told").rstrip().splitlines()
+        lines = (view.error or "no reason was reported").rstrip().splitlines()
         for line in lines[:_MOST_LINES]:
             yield f"    {one_line(line)}"
         if len(lines) > _MOST_LINES:

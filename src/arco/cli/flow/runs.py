@@ -1,14 +1,17 @@
-"""`arco runs` and `arco cancel`: the runs of pipelines, one of them task by task, and the end of one."""
+"""`arco runs` lists runs or shows one, `arco logs` prints the log of a task, `arco cancel` stops a run."""
 
 import math
+import sys
 from itertools import islice
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+from msgspec import structs
 
 from arco.cli.flags import AsJson, Server
 from arco.cli.flow.flags import RUN_ID_HELP, EmbeddedPlace, Repeated, RunId, command
+from arco.cli.settings import Flag
 from arco.core.errors import Invalid
 
 if TYPE_CHECKING:
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 
     from arco.cli.flow.connection import ArcoTarget
     from arco.client import Arco
-    from arco.client.models import RunInfo
+    from arco.client.models import RunInfo, TaskLogChunk
     from arco.flow.coordinator.messages import RunView, TaskView
 
 _EXAMPLES = """\
@@ -217,7 +220,7 @@ def print_run(view: "RunView", flags: str) -> None:
     bad = next((each.key for each in view.changed if each.status in ("FAILED", "BLOCKED")), None)
     if bad is not None:
         logs = f"arco logs {view.run_id} {quote(bad)}{f' {flags}' if flags else ''}"
-        print(f"\n`{one_line(logs)}` tells more.")
+        print(f"\n`{one_line(logs)}` shows more.")
 
 
 def code_lines(view: "RunView") -> "Iterator[str]":
@@ -284,12 +287,78 @@ def _warned(views: "Iterable[TaskView]") -> "Iterator[str]":
     for text, keys in warnings[:_MOST_WARNINGS]:
         yield f"warning  {list_some(keys, 2)}: {text}"
     if len(warnings) > _MOST_WARNINGS:
-        yield f"and {count_of(len(warnings) - _MOST_WARNINGS, 'warning')} more, which --json tells"
+        yield f"and {count_of(len(warnings) - _MOST_WARNINGS, 'warning')} more, which --json lists"
 
 
 def _warnings(view: "TaskView") -> list[str]:
-    """What a task was warned of, by the words of the worker, who knows of more than checks."""
+    """The warnings of a task: those that its worker reported, or else those of its checks."""
     from arco.cli.flow.run_progress import check_line, failed_checks
 
     failed = (each for each in failed_checks(view) if each.severity != "error")
     return list(view.warnings) or [check_line(each) for each in failed]
+
+
+_LOGS_EXAMPLES = """\
+Examples:
+  arco logs 01M7GVFS186HGNANJXDTGV0000 silver.orders@ds=2026-01-10
+  arco logs 01M7GVFS186HGNANJXDTGV0000 silver.orders@ds=2026-01-10 --attempt 1
+  arco logs 01M7GVFS186HGNANJXDTGV0000 report --follow
+
+`arco runs RUN` names the tasks of a run."""
+
+
+logs_app = command("logs", "Print what a task has logged.", _LOGS_EXAMPLES)
+
+
+@logs_app.default
+def logs(
+    run: RunId,
+    task: Annotated[str, Parameter(metavar="TASK", show_env_var=False)],
+    /,
+    *,
+    attempt: Annotated[int | None, Parameter(metavar="N")] = None,
+    follow: Flag = False,
+    server: Server = _SERVER,
+    place: EmbeddedPlace = _PLACE,
+    json: AsJson = False,
+) -> None:
+    """Print what an attempt at a task has logged.
+
+    Parameters
+    ----------
+    task
+        The task, by its key: schema.table@partition, or the name of a task.
+    attempt
+        Which attempt; the last one by default.
+    follow
+        Go on until the attempt is over.
+    server
+        The Arco to ask.
+    place
+        An Arco for the life of this command.
+    """
+    from arco.cli.flow.connection import ArcoTarget, call_arco
+    from arco.cli.output import print_document
+
+    target = ArcoTarget(server, place)
+
+    def chunks(arco: "Arco") -> "Iterator[TaskLogChunk]":
+        return arco.runs.logs(arco.runs.find(run), task, attempt=attempt, follow=follow)
+
+    if json:
+        log_chunks = call_arco(target, lambda arco: list(chunks(arco)))
+        text = "".join(chunk.text for chunk in log_chunks)
+        print_document(structs.replace(log_chunks[-1], text=text))
+        return
+
+    def show(arco: "Arco") -> bool:
+        is_empty = True
+        for chunk in chunks(arco):
+            print(chunk.text, end="", flush=True)
+            is_empty = is_empty and not chunk.text
+        return is_empty
+
+    if call_arco(target, show):
+        flags = f" {target.flags()}" if target.flags() else ""
+        status = f"`arco runs {run}{flags}` shows its status"
+        print(f"The task has logged nothing: {status}.", file=sys.stderr)

@@ -34,7 +34,7 @@ def first_line(text: str | None) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """A text that takes no more than so much room."""
+    """A text cut to at most so many characters."""
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 

@@ -16,14 +16,14 @@ Examples:
 Queries of assets are parsed as Spark SQL. It needs no running Arco and no
 Spark, and exits with 1 if anything is wrong. `arco check` is the same."""
 
-app = command("validate", "Load a project and say all that is wrong with it.", _EXAMPLES)
+app = command("validate", "Load a project and report all its problems.", _EXAMPLES)
 
 
 @app.default
 def validate(
     *, project: ProjectDir = None, format_: FormatFlag = None, json: AsJson = False
 ) -> int:
-    """Load a project and say all that is wrong with it, with file and line.
+    """Load a project and report all its problems, with file and line.
 
     Parameters
     ----------

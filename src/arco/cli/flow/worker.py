@@ -27,8 +27,8 @@ Examples:
 It carries out only tasks that were planned with the code it has loaded, and
 loads a project that has changed again once it runs no task.
 
-SIGTERM or Ctrl-C ends it: what it has begun is given back, and others go on
-with it."""
+SIGTERM or Ctrl-C ends it: unfinished tasks are given back, and other workers
+continue with them."""
 
 _SERVER, _SPARK = Server(), SparkFlags()
 
@@ -55,7 +55,7 @@ def worker(
     slots
         How many tasks to carry out at once.
     name
-        What it is called in the book of runs; by default the machine, the process and a few letters.
+        The name of the worker in runs; by default the machine, the process and a few letters.
     pool
         Take tasks of this pool alone; may be repeated. By default those of all.
     once
@@ -80,9 +80,9 @@ def worker(
     spark.check()
 
     def load_checked() -> "LoadedProject":
-        found = load(project, format_)
-        _check_pools(found.project, pool)
-        return found
+        loaded = load(project, format_)
+        _check_pools(loaded.project, pool)
+        return loaded
 
     files = load_files(find_folder(project).resolve(), load_checked)
     reach = ArcoTarget(server, WorkspaceAddress())
@@ -103,11 +103,11 @@ def worker(
 
 def _check_pools(project: "Project", pools: tuple[str, ...]) -> None:
     """A name that no task has would wait for ever."""
-    known = sorted({each.pool for each in project.makers()})
+    pool_names = sorted({each.pool for each in project.makers()})
     for each in pools:
-        if each not in known:
+        if each not in pool_names:
             raise Invalid(
-                f"--pool: no task is of the pool {each[:80]!r}; there are {', '.join(known)}"
+                f"--pool: no task is of the pool {each[:80]!r}; there are {', '.join(pool_names)}"
             )
 
 
@@ -154,10 +154,10 @@ class _Working:
         name = self._name or worker_name(runtime)
         async with connect_arco(self._reach, runtime) as arco:
             files = self._files
-            crew = make_executor(files.loaded, files.modules, arco, self._spark, runtime)
-            code = ReloadingProject(files, self._load, crew, self._say)
-            executor = CountingExecutor(crew, self._say)
-            await runtime.tasks.in_thread(crew.warm_up)
+            spark_executor = make_executor(files.loaded, files.modules, arco, self._spark, runtime)
+            code = ReloadingProject(files, self._load, spark_executor, self._print_line)
+            executor = CountingExecutor(spark_executor, self._print_line)
+            await runtime.tasks.in_thread(spark_executor.warm_up)
             made = Worker(
                 arco.coordinator,
                 executor,
@@ -166,22 +166,22 @@ class _Working:
                 slots=self._slots,
                 code=code,
                 pools=self._pools,
-                on_unavailable=lambda problem: self._say(f"waiting for Arco: {problem}"),
+                on_unavailable=lambda problem: self._print_line(f"waiting for Arco: {problem}"),
                 on_abandoned=executor.on_abandoned,
             )
-            self._say(f"Worker {name} takes tasks of {code.project} from {arco.url}.")
+            self._print_line(f"Worker {name} takes tasks of {code.project} from {arco.url}.")
             over = runtime.tasks.event()
-            with catch_signals() as bell:
-                ringing = runtime.tasks.spawn(bell.wait(runtime, over))
+            with catch_signals() as signals:
+                waiting = runtime.tasks.spawn(signals.wait(runtime, over))
                 try:
                     await made.run(until=over, once=self._once)
                 finally:
-                    ringing.cancel()
+                    waiting.cancel()
                     await runtime.tasks.in_thread(executor.close)
-        self._tell_end(name, executor.counts)
+        self._print_end(name, executor.counts)
         return 1 if self._once and executor.left else 0
 
-    def _say(self, line: str) -> None:
+    def _print_line(self, line: str) -> None:
         """A line for people, from any thread."""
         from arco.cli.rendering import one_line
         from arco.flow.worker.stdout import process_stdout
@@ -189,12 +189,12 @@ class _Working:
         if not self._as_json:
             print(one_line(line), file=process_stdout(), flush=True)
 
-    def _tell_end(self, name: str, counts: "dict[str, int]") -> None:
+    def _print_end(self, name: str, counts: "dict[str, int]") -> None:
         from arco.cli.output import print_document
 
         if self._as_json:
             print_document({"worker": name, "tasks": counts})
             return
         ends = ((end.lower().replace("_", " "), count) for end, count in counts.items())
-        told = ", ".join(f"{count:,} {end}" for end, count in ends)
-        print(f"Worker {name} ended: {told or 'no tasks'}.")
+        summary = ", ".join(f"{count:,} {end}" for end, count in ends)
+        print(f"Worker {name} ended: {summary or 'no tasks'}.")

@@ -24,9 +24,9 @@ Examples:
   arco lineage gold.spend_7d --mermaid         for a page; --dot for Graphviz
   arco lineage --id external:s3://lake/in      what the catalog does not have
 
-It tells what runs were seen to do, also what was acknowledged and is not
-compacted yet, unless --published or --as-of is given. A version number is one
-of the domain lineage."""
+The lineage was observed in runs, and includes events that are not compacted
+yet, unless --published or --as-of is given. A version number is one of the
+domain lineage."""
 
 _SERVER, _PLACE = Server(), WorkspaceAddress()
 _MORE = "There is more than one answer holds: this is the nearest part."
@@ -91,7 +91,7 @@ def lineage(
     server
         The Arco to ask.
     place
-        A store, to bring an Arco of its own for the life of this command.
+        A store; the command starts an Arco on it and stops it at its end.
     mermaid
         Print a drawing in Mermaid.
     dot
@@ -102,7 +102,9 @@ def lineage(
     if (name is None) == (id_ is None):
         raise Invalid("give the name of a table, or its id with --id")
     if impact is not None and (columns or runs):
-        raise Invalid("--impact tells columns anyway, and no runs: leave out --columns and --runs")
+        raise Invalid(
+            "--impact always shows columns and never runs: leave out --columns and --runs"
+        )
     from arco.cli.flow.connection import ArcoTarget, call_arco
     from arco.client.object_name import parse_table
 

@@ -138,7 +138,7 @@ def _rich(branch: Branch) -> object:
 
 
 def affected_rows(impact: Impact) -> list[Cells]:
-    """A line for each thing that depends on a column."""
+    """A line for each table or column that depends on a column."""
     names = {node.id: node.name for node in impact.nodes}
 
     def text(step: ImpactStep) -> str:

@@ -236,9 +236,9 @@ class AttemptEnd:
             input_partitions=_limit_keys([key for each in inputs for key in each.partitions]),
             output_partitions=_limit_keys([each.partition for each in outputs]),
             rows_read=outcome.rows_read,
-            rows_written=sum_known([each.rows for each in published]),
+            rows_written=sum_present([each.rows for each in published]),
             bytes_read=outcome.bytes_read,
-            bytes_written=sum_known([each.bytes for each in published]),
+            bytes_written=sum_present([each.bytes for each in published]),
             metrics=metrics or None,
         )
         return run_event("task_completed", f"done:{attempt.attempt_id}", attempt.run_id, payload)
@@ -390,10 +390,10 @@ def count_published(report: AttemptReport) -> int:
     return sum(each.version is not None for each in report.outcome.outputs)
 
 
-def sum_known(values: Sequence[int | None]) -> int | None:
+def sum_present(values: Sequence[int | None]) -> int | None:
     """The sum of the values that are not None; None if all are."""
-    known = [each for each in values if each is not None]
-    return sum(known) if known else None
+    numbers = [each for each in values if each is not None]
+    return sum(numbers) if numbers else None
 
 
 def fingerprint_inputs(code: str | None, inputs: Sequence[TaskInput] | None) -> str | None:

@@ -20,7 +20,7 @@ from arco.flow.coordinator.attempt_events import (
     fingerprint_inputs,
     finished_task_events,
     is_all_published,
-    sum_known,
+    sum_present,
 )
 from arco.flow.coordinator.attempt_logs import AttemptLogStore
 from arco.flow.coordinator.data_versions import DataVersions
@@ -294,7 +294,7 @@ def _result(report: AttemptReport, status: TaskStatus, error: str | None) -> Tas
         error,
         report.started_at_ms,
         report.completed_at_ms,
-        sum_known([each.rows for each in outcome.outputs]),
+        sum_present([each.rows for each in outcome.outputs]),
         outcome.checks,
         outcome.warnings,
     )

@@ -79,13 +79,13 @@ class LedgerEventWriter:
         size = 0
         for line in lines:
             if batch and size + len(line) > _APPEND_BYTES:
-                await self._append_until_known(domain, batch)
+                await self._append_until_acknowledged(domain, batch)
                 batch, size = [], 0
             batch.append(line)
             size += len(line) + 1
-        await self._append_until_known(domain, batch)
+        await self._append_until_acknowledged(domain, batch)
 
-    async def _append_until_known(self, domain: str, lines: list[bytes]) -> None:
+    async def _append_until_acknowledged(self, domain: str, lines: list[bytes]) -> None:
         """Append lines; once they may have been stored, only success is an answer (law 9)."""
         in_doubt, failures = False, 0
         while True:

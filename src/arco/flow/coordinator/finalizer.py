@@ -67,7 +67,7 @@ class RunFinalizer:
             run.is_finalizing = False
 
     async def _step(self, run: ActiveRun) -> bool:
-        """Record one thing that follows; whether there was any."""
+        """Record one consequence; whether there was one."""
         state = run.state
         if state.is_over:
             return False

@@ -210,7 +210,7 @@ def changed_parts(before: dict[str, str], now: dict[str, str]) -> tuple[str, ...
         **{name: "added" for name in now if name not in before},
         **{name: "removed" for name in before if name not in now},
     }
-    return tuple(f"{name} {how}" for name, how in named.items())
+    return tuple(f"{name} {change}" for name, change in named.items())
 
 
 _PARTS = {"sql": "query", "inputs": "inputs", "outputs": "outputs"}

@@ -53,10 +53,10 @@ class ProjectModules:
         """Whether a module of this name belongs to the project."""
         top = name.partition(".")[0]
         if top not in self._owned:
-            self._owned[top] = self._is_here(top)
+            self._owned[top] = self._is_in_folder(top)
         return self._owned[top]
 
-    def _is_here(self, top: str) -> bool:
+    def _is_in_folder(self, top: str) -> bool:
         if not top or not top.isidentifier():
             return False
         place = self.folder / top

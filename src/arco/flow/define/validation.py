@@ -22,7 +22,7 @@ def find_problems(
     `catalog_tables` are the full names of tables that need no declaration.
     """
     tables = {*project.tables, *catalog_tables}
-    found = [
+    problems = [
         *project.load_problems,
         *_duplicates(project),
         *_unknown_inputs(project, tables),
@@ -31,7 +31,7 @@ def find_problems(
         *_cycles(project),
         *_self_reading_queries(project),
     ]
-    return sorted(set(found))
+    return sorted(set(problems))
 
 
 def _duplicates(project: Project) -> Iterator[DefinitionProblem]:
@@ -42,11 +42,11 @@ def _duplicates(project: Project) -> Iterator[DefinitionProblem]:
     ]
     declared += [(each.name, each.where, "declared as a source") for each in project.sources]
     first: dict[str, tuple[SourceLine, str]] = {}
-    for table, where, how in sorted(declared, key=lambda each: each[1]):
+    for table, where, kind in sorted(declared, key=lambda each: each[1]):
         if table in first:
             earlier, before = first[table]
-            yield problem_at(where, f"{table} is {how} here and {before} at {earlier}")
-        first.setdefault(table, (where, how))
+            yield problem_at(where, f"{table} is {kind} here and {before} at {earlier}")
+        first.setdefault(table, (where, kind))
     tasks = Counter(each.name for each in project.tasks)
     for task in project.tasks:
         if tasks[task.name] > 1:

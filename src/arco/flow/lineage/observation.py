@@ -16,7 +16,7 @@ _S3 = re.compile(r"^s3[an]:")
 
 
 def weakest(*values: Soundness) -> Soundness:
-    """The soundness of a whole whose parts have these."""
+    """The weakest of these: the soundness of what is made of parts that have them."""
     return max(values, key=_SOUNDNESS.index, default="exact")
 
 

@@ -115,8 +115,8 @@ class Weekly(CalendarDimension):
         return f"{year:04}-W{week:02}"
 
     def read(self, value: str) -> date | None:
-        found = _WEEK.fullmatch(value)
-        return date.fromisocalendar(int(found[1]), int(found[2]), 1) if found else None
+        match = _WEEK.fullmatch(value)
+        return date.fromisocalendar(int(match[1]), int(match[2]), 1) if match else None
 
     def first_day(self, position: int) -> date:
         return date.fromordinal(position * 7 + 1)
@@ -137,8 +137,8 @@ class Monthly(CalendarDimension):
         return f"{day.year:04}-{day.month:02}"
 
     def read(self, value: str) -> date | None:
-        found = _MONTH.fullmatch(value)
-        return date(int(found[1]), int(found[2]), 1) if found else None
+        match = _MONTH.fullmatch(value)
+        return date(int(match[1]), int(match[2]), 1) if match else None
 
     def first_day(self, position: int) -> date:
         return date(position // 12, position % 12 + 1, 1)
@@ -205,17 +205,17 @@ class Hourly(TimeDimension):
         return int(offset.total_seconds()) if offset is not None else 0
 
     def position(self, value: str) -> int:
-        found = _HOUR.fullmatch(value)
+        match = _HOUR.fullmatch(value)
         try:
-            naive = datetime.fromisoformat(found[1]) if found else None
+            naive = datetime.fromisoformat(match[1]) if match else None
         except ValueError:
             raise self.not_a_key(value, ", the calendar has no such") from None
-        if found is None or naive is None or not EARLIEST <= naive.date() <= LATEST:
+        if match is None or naive is None or not EARLIEST <= naive.date() <= LATEST:
             raise self.not_a_key(value)
-        moment = naive.replace(tzinfo=self.zone, fold=int(found[2] is not None)).astimezone(UTC)
+        moment = naive.replace(tzinfo=self.zone, fold=int(match[2] is not None)).astimezone(UTC)
         position = self.position_at(moment)
         if self.value(position) != value:
-            raise self.not_a_key(value, self._why_not(found[2]))
+            raise self.not_a_key(value, self._why_not(match[2]))
         return position
 
     def begin(self, position: int) -> datetime:

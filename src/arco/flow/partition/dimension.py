@@ -83,9 +83,9 @@ class Keys(Sequence[str]):
     def index(self, value: str, start: int = 0, stop: int | None = None) -> int:
         """The index of a value; ValueError if it is not in the range, as for a list."""
         if has_value(self.axis, self.positions, value):
-            found = self.positions.index(self.axis.position(value))
-            if found in range(len(self))[start:stop]:
-                return found
+            position = self.positions.index(self.axis.position(value))
+            if position in range(len(self))[start:stop]:
+                return position
         raise ValueError(f"{value!r} is not among these partitions")
 
     def count(self, value: object) -> int:
@@ -141,10 +141,10 @@ class ListedAxis:
         return map(self.values.__getitem__, positions)
 
     def position(self, value: str) -> int:
-        found = bisect_left(self.values, value)
-        if self.values[found : found + 1] != (value,):
+        position = bisect_left(self.values, value)
+        if self.values[position : position + 1] != (value,):
             raise Invalid(f"{value!r} is not a value of dimension {self.name!r}{self._example()}")
-        return found
+        return position
 
     def _example(self) -> str:
         if not self.values:

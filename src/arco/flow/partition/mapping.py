@@ -106,14 +106,14 @@ class LinkedMapping(Mapping):
 
 def key_positions(key: str, partitions: Partitions, dynamic: DynamicValues) -> tuple[int, ...]:
     """The positions of a key; Invalid if it can never be the key of a partition."""
-    found = positions(partitions.axes(dynamic), key)
+    key_place = positions(partitions.axes(dynamic), key)
     sides = (dimension.declared(dynamic) for dimension in partitions)
-    if not all(position in side for position, side in zip(found, sides, strict=True)):
+    if not all(position in side for position, side in zip(key_place, sides, strict=True)):
         raise Invalid(
             f"{key!r} is outside the start and end of its dimensions: write a key such as "
             f"{example_key(partitions)}"
         )
-    return found
+    return key_place
 
 
 def example_key(partitions: Partitions) -> str:
@@ -215,14 +215,14 @@ class ShiftMapping(LinkedMapping):
 
 def window(count: int) -> Mapping:
     """The same partition and the ones before it, `count` in total."""
-    if not _is_whole(count) or count < 1:
+    if not _is_integer(count) or count < 1:
         raise Invalid(f"window={count!r} reads nothing: write a whole number from 1, as window=7")
     return ShiftMapping(f"window={count}", back=1 - count)
 
 
 def offset(steps: int) -> Mapping:
     """The partition `steps` later, or earlier if negative."""
-    if not _is_whole(steps):
+    if not _is_integer(steps):
         raise Invalid(
             f"offset={steps!r} is not a number of steps: write offset=-1 for the one before"
         )
@@ -289,7 +289,7 @@ def _check_hours(of: CalendarDimension, reads: Hourly) -> None:
         )
 
 
-def _is_whole(number: object) -> bool:
+def _is_integer(number: object) -> bool:
     return isinstance(number, int) and not isinstance(number, bool)
 
 
@@ -325,8 +325,8 @@ class _Custom(Mapping):
         axes, existing = of.axes(dynamic), of.keys(context.now, dynamic)
         if self.inverse is not None:
             return PartitionSet.of_keys(axes, self._call(self.inverse, key, of)) & existing
-        found = (one for one in existing if key in self._call(self.function, one, reads))
-        return PartitionSet.of_keys(axes, found)
+        readers = (one for one in existing if key in self._call(self.function, one, reads))
+        return PartitionSet.of_keys(axes, readers)
 
     def _call(self, function: KeyFunction, key: str, answers: Partitions) -> tuple[str, ...]:
         try:

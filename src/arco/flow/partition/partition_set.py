@@ -173,22 +173,22 @@ def _disjoint(dimensions: int, boxes: Iterable[Box]) -> tuple[Box, ...]:
     filled = [box for box in boxes if all(box)]
     if dimensions == 1:
         return tuple((side,) for side in merge_ranges(side for (side,) in filled))
-    found: list[Box] = []
+    disjoint: list[Box] = []
     for box in filled:
-        found += _without([box], found)
-    return tuple(found)
+        disjoint += _without([box], disjoint)
+    return tuple(disjoint)
 
 
 def merge_ranges(sides: Iterable[range]) -> tuple[range, ...]:
     """The ranges in order, with adjacent and overlapping ones joined."""
-    found: list[range] = []
+    merged: list[range] = []
     for side in sorted((side for side in sides if side), key=lambda side: side.start):
-        if found and side.start <= found[-1].stop:
-            if side.stop > found[-1].stop:
-                found[-1] = range(found[-1].start, side.stop)
+        if merged and side.start <= merged[-1].stop:
+            if side.stop > merged[-1].stop:
+                merged[-1] = range(merged[-1].start, side.stop)
         else:
-            found.append(side)
-    return tuple(found)
+            merged.append(side)
+    return tuple(merged)
 
 
 def _without(boxes: Iterable[Box], taken: Iterable[Box]) -> list[Box]:

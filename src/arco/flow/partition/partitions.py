@@ -88,11 +88,11 @@ class Partitions:
 
     def values(self, key: str) -> dict[str, str]:
         """The value of each dimension in a key; Invalid if it is not a key of these partitions."""
-        found = parse_partition_key(key)
-        if key not in self or found is None:
+        parsed = parse_partition_key(key)
+        if key not in self or parsed is None:
             written = "/".join(f"{name}=..." for name in self.names)
             raise Invalid(f"{key!r} is not a partition of these: write a key such as {written!r}")
-        return found
+        return parsed
 
     def __contains__(self, key: object) -> bool:
         """Whether it is, or may become, the key of a partition."""

@@ -110,10 +110,10 @@ def _flat_places(keys: PartitionSet, sides: list[_Side]) -> Iterator[Places]:
     by_box: dict[tuple[range, ...], Places] = {}
     for point in keys.points():
         box = tuple(side.at(point) for side in sides)
-        found = by_box.get(box)
-        if found is None:
-            found = by_box[box] = _flat(box, sides)
-        yield found
+        places = by_box.get(box)
+        if places is None:
+            places = by_box[box] = _flat(box, sides)
+        yield places
 
 
 def _flat(box: tuple[range, ...], sides: list[_Side]) -> Places:

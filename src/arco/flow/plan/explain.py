@@ -261,22 +261,22 @@ def _of_one(
 def _statuses(maker: MakerDef, planned: Plan) -> dict[str, tuple[str, str]]:
     """The status and the reason of the partitions of a maker that are not up to date."""
     held, tasks = _held_back(planned.tasks), _by_key(planned)
-    found: dict[str, tuple[str, str]] = {}
+    statuses: dict[str, tuple[str, str]] = {}
     for task in planned.tasks:
         if task.maker == maker.name and task.key in held:
-            found[task.partition] = (BLOCKED, f"{task.detail}, and {_holding(task.key, tasks)}")
+            statuses[task.partition] = (BLOCKED, f"{task.detail}, and {_holding(task.key, tasks)}")
         elif task.maker == maker.name:
-            found[task.partition] = (task.reason.value, task.detail)
+            statuses[task.partition] = (task.reason.value, task.detail)
     prefix = task_key(maker.name, "")
     for each in planned.waiting:
         name, _, partition = each.key.partition("@")
         if name == prefix:
-            found[partition] = (WAITING, f"there are no data in {', '.join(each.lacks)}")
+            statuses[partition] = (WAITING, f"there are no data in {', '.join(each.lacks)}")
     for blocked in planned.blocked:
         name, _, partition = blocked.key.partition("@")
         if name == prefix:
-            found[partition] = (BLOCKED, ". ".join(filter(None, (blocked.cause, blocked.fix))))
-    return found
+            statuses[partition] = (BLOCKED, ". ".join(filter(None, (blocked.cause, blocked.fix))))
+    return statuses
 
 
 def _held_back(tasks: Sequence[PlannedTask]) -> set[str]:
@@ -343,7 +343,7 @@ def _downstream(
     """What reads a partition directly; without a key, what reads the table at all."""
     reads = context.project.tables[table] if table in context.project.tables else Partitions()
     for maker in sorted(context.project.makers(), key=lambda each: each.name):
-        found: dict[str, None] = {}
+        downstream_keys: dict[str, None] = {}
         is_reading = False
         for declared in maker.inputs:
             if declared.table == table and declared.mapping is not None:
@@ -353,8 +353,8 @@ def _downstream(
                         maker.partitions, reads, context.now, context.dynamic
                     )
                     with context.mapping_errors(maker, declared):
-                        found.update(
+                        downstream_keys.update(
                             dict.fromkeys(declared.mapping.downstream(key, mapping_context))
                         )
-        if found or (is_reading and key is None):
-            yield DownstreamPartitions(maker.name, tuple(key_ranges(found)))
+        if downstream_keys or (is_reading and key is None):
+            yield DownstreamPartitions(maker.name, tuple(key_ranges(downstream_keys)))

@@ -47,7 +47,7 @@ class AssetGraph:
         reads = {name: self._above(name, _read(makers.get(name))) for name in self.nodes}
         checked = {name: self.project.compared_with(each) for name, each in makers.items()}
         waits = {
-            name: self._above(name, checked.get(name, ()), above) for name, above in reads.items()
+            name: self._above(name, checked.get(name, ()), tables) for name, tables in reads.items()
         }
         object.__setattr__(self, "reads", reads)
         object.__setattr__(self, "waits", waits)
@@ -80,22 +80,22 @@ class AssetGraph:
         waited_for = _inverse(self.waits)
         ready = [name for name, count in open_waits.items() if count == 0]
         heapify(ready)
-        found: list[MakerDef] = []
+        ordered: list[MakerDef] = []
         while ready:
             node = self.nodes[heappop(ready)]
             if not isinstance(node, SourceDef):
-                found.append(node)
+                ordered.append(node)
             for below in waited_for[node.name]:
                 if below in open_waits:
                     open_waits[below] -= 1
                     if open_waits[below] == 0:
                         heappush(ready, below)
-        if len(found) < len(wanted):
-            stuck = sorted(wanted - {node.name for node in found})
+        if len(ordered) < len(wanted):
+            stuck = sorted(wanted - {node.name for node in ordered})
             raise Invalid(
                 f"these wait for each other: {', '.join(stuck)}; `arco validate` shows the cycle"
             )
-        return found
+        return ordered
 
 
 def _read(node: MakerDef | None) -> list[str]:
@@ -104,21 +104,21 @@ def _read(node: MakerDef | None) -> list[str]:
 
 
 def _inverse(steps: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = {name: [] for name in steps}
-    for name, above in steps.items():
-        for each in above:
-            found[each].append(name)
-    return {name: tuple(names) for name, names in found.items()}
+    inverse: dict[str, list[str]] = {name: [] for name in steps}
+    for name, targets in steps.items():
+        for each in targets:
+            inverse[each].append(name)
+    return {name: tuple(names) for name, names in inverse.items()}
 
 
 def _walk(start: Iterable[str], steps: dict[str, tuple[str, ...]], levels: int | None) -> set[str]:
-    found = set(start)
-    border = found
+    visited = set(start)
+    border = visited
     while border and (levels is None or levels > 0):
-        border = {each for name in border for each in steps[name]} - found
-        found |= border
+        border = {each for name in border for each in steps[name]} - visited
+        visited |= border
         levels = None if levels is None else levels - 1
-    return found
+    return visited
 
 
 _TERM = re.compile(r"(?:(?P<up>[0-9]*)\+)?(?P<what>[^+]*)(?:\+(?P<down>[0-9]*))?")
@@ -127,10 +127,10 @@ _FIELDS = ("tag", "owner")
 
 def select_makers(graph: AssetGraph, selection: str) -> list[MakerDef]:
     """The assets and tasks that a text selects, in topological order."""
-    found: set[str] = set()
+    selected: set[str] = set()
     for term in selection_terms(selection):
-        found |= _chosen(graph, term)
-    return graph.in_order(found if selection_terms(selection) else graph.nodes)
+        selected |= _chosen(graph, term)
+    return graph.in_order(selected if selection_terms(selection) else graph.nodes)
 
 
 def selection_terms(selection: str) -> list[str]:
@@ -147,17 +147,17 @@ def _chosen(graph: AssetGraph, term: str) -> set[str]:
     named = [name for name, node in graph.nodes.items() if _is_meant(node, match["what"])]
     if not named:
         raise Invalid(_unknown(graph, match["what"]))
-    found = set(named)
+    selected = set(named)
     if match["up"] is not None:
-        found |= graph.upstream(named, int(match["up"]) if match["up"] else None)
+        selected |= graph.upstream(named, int(match["up"]) if match["up"] else None)
     if match["down"] is not None:
-        found |= graph.downstream(named, int(match["down"]) if match["down"] else None)
-    if all(isinstance(graph.nodes[name], SourceDef) for name in found):
+        selected |= graph.downstream(named, int(match["down"]) if match["down"] else None)
+    if all(isinstance(graph.nodes[name], SourceDef) for name in selected):
         raise Invalid(
             f"{term!r} selects only sources, which the project does not make: write "
             f"'{match['what']}+' for everything downstream of them"
         )
-    return found
+    return selected
 
 
 def _is_meant(node: Node, what: str) -> bool:
@@ -181,14 +181,14 @@ def node_names(node: Node) -> Iterator[str]:
 def _unknown(graph: AssetGraph, what: str) -> str:
     field, colon, value = what.partition(":")
     if colon and field in _FIELDS:
-        return f"nothing has the {field} {value!r}{suggest(value, _said(graph, field))}"
+        return f"nothing has the {field} {value!r}{suggest(value, _declared_values(graph, field))}"
     names = {short_name(name) for node in graph.nodes.values() for name in node_names(node)}
     if any(letter in what for letter in "*?["):
         return f"no asset or task matches {what!r}{suggest(what, names)}"
     return f"there is no asset or task {what!r}{suggest(what, names)}"
 
 
-def _said(graph: AssetGraph, field: str) -> set[str]:
+def _declared_values(graph: AssetGraph, field: str) -> set[str]:
     if field == "tag":
         return {tag for node in graph.nodes.values() for tag in node.tags}
     return {node.owner for node in graph.nodes.values() if node.owner}

@@ -81,23 +81,23 @@ class _Point(NamedTuple):
 
 def key_ranges(keys: Iterable[str]) -> list[str]:
     """The keys as ranges, in the order of the first key of each."""
-    found: list[tuple[int, str]] = []
+    texts: list[tuple[int, str]] = []
     for line, points in _lines(keys).items():
         first = last = points[0]
         for point in points[1:]:
             if not _follows(last, point):
-                found.append((first.number, _text(line, first, last)))
+                texts.append((first.number, _text(line, first, last)))
                 first = point
             last = point
-        found.append((first.number, _text(line, first, last)))
-    return [text for _, text in sorted(found)]
+        texts.append((first.number, _text(line, first, last)))
+    return [text for _, text in sorted(texts)]
 
 
 def describe_keys(keys: Iterable[str], most: int = 3) -> str:
     """The first few ranges of keys, as part of a sentence."""
-    found = key_ranges(keys)
-    shown = ", ".join(each or "all of it" for each in found[:most])
-    return f"{shown} and {len(found) - most} more" if len(found) > most else shown
+    texts = key_ranges(keys)
+    shown = ", ".join(each or "all of it" for each in texts[:most])
+    return f"{shown} and {len(texts) - most} more" if len(texts) > most else shown
 
 
 def _lines(keys: Iterable[str]) -> dict[_Line, list[_Point]]:

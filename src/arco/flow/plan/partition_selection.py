@@ -30,13 +30,13 @@ def select_partitions_of_all(
     existing = [each.keys(now, dynamic) for each in cuts]
     if text is None:
         return existing
-    found = [
+    selections = [
         _Cut(each, tuple(DimensionSelection(one, now, dynamic) for one in each)) for each in cuts
     ]
     is_key = any(text in each for each in existing)
     for part in [text] if is_key else map(str.strip, text.split(",")):
-        _Part(part, found).choose()
-    return [PartitionSet.of(each.partitions.axes(dynamic), each.boxes) for each in found]
+        _Part(part, selections).choose()
+    return [PartitionSet.of(each.partitions.axes(dynamic), each.boxes) for each in selections]
 
 
 @dataclass(frozen=True)
@@ -150,24 +150,24 @@ class _Part:
         dimension = side.dimension
         try:
             if isinstance(dimension, TimeDimension) and value not in ("all", "latest"):
-                found = self._time(side, dimension, value)
+                positions = self._time(side, dimension, value)
             else:
-                found = side.chosen(value)
+                positions = side.chosen(value)
         except Invalid as wrong:
             self.wrong.append(wrong)
             return _cut_to(side, value)
         self.fits = True
-        return found
+        return positions
 
     def _time(self, side: DimensionSelection, dimension: TimeDimension, value: str) -> range:
         """The positions of a time or a range of time; Invalid if part of it does not exist."""
         ends = [end for end in value.split("..", 1) if end]
         if not ends or any(position_in(dimension, end) is not None for end in ends):
             return side.chosen(value)
-        found = intersect_ranges(_range(side, dimension, value), side.existing)
-        if not found:
+        positions = intersect_ranges(_range(side, dimension, value), side.existing)
+        if not positions:
             raise side.missing(dimension, _range(side, dimension, value).start, value)
-        return found
+        return positions
 
 
 def _has(side: DimensionSelection, value: str) -> bool:
@@ -195,11 +195,11 @@ def _range(side: DimensionSelection, dimension: TimeDimension, value: str) -> ra
 
 
 def _placed(dimension: TimeDimension, text: str) -> range:
-    found = _place(dimension, text)
-    if found is None:
+    positions = _place(dimension, text)
+    if positions is None:
         dimension.position(text)  # raises with the precise reason, such as a skipped hour
         raise dimension.not_a_key(text)
-    return found
+    return positions
 
 
 def _place(dimension: TimeDimension, text: str) -> range | None:

@@ -163,11 +163,11 @@ def plan_document(plan: Plan) -> dict[str, Json]:
 
 def blocked_document(plan: Plan) -> list[Json]:
     """The blocked partitions; `fix` only where there is one."""
-    found: list[Json] = []
+    documents: list[Json] = []
     for each in plan.blocked:
         document: dict[str, Json] = {"key": each.key, "reason": each.reason, "cause": each.cause}
-        found.append(document | ({"fix": each.fix} if each.fix else {}))
-    return found
+        documents.append(document | ({"fix": each.fix} if each.fix else {}))
+    return documents
 
 
 def columns_document(plan: Plan) -> list[Json]:
@@ -209,5 +209,5 @@ def format_time(ms: int) -> str:
 def _reads(each: ReadPartitions) -> Json:
     skipped = set(each.skipped)
     read = [key for key in each.partitions if key not in skipped] if skipped else each.partitions
-    found: dict[str, Json] = {"table": short_name(each.table), "partitions": [*key_ranges(read)]}
-    return found | ({"skipped": [*key_ranges(each.skipped)]} if skipped else {})
+    document: dict[str, Json] = {"table": short_name(each.table), "partitions": [*key_ranges(read)]}
+    return document | ({"skipped": [*key_ranges(each.skipped)]} if skipped else {})

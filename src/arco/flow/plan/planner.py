@@ -14,7 +14,15 @@ from arco.flow.define.asset import AssetDef
 from arco.flow.define.options import Retry
 from arco.flow.define.project import Project
 from arco.flow.partition import Dynamic, PartitionSet
-from arco.flow.plan.blocks import Block, column_warnings, find_append_block, find_table_block
+from arco.flow.plan.blocks import (
+    Block,
+    column_warnings,
+    find_append_block,
+    find_table_block,
+    late_sources,
+    newer_rows_lost,
+    written_by_others,
+)
 from arco.flow.plan.context import InputPartitions, PlanningContext
 from arco.flow.plan.graph import MakerDef, select_makers, selection_terms
 from arco.flow.plan.keys import LONGEST_KEY, short_name
@@ -42,7 +50,6 @@ from arco.flow.plan.upstream import (
     find_upstreams,
     missing_inputs,
 )
-from arco.flow.plan.warnings import late_sources, newer_rows_lost, written_by_others
 
 STALE = frozenset({Reason.CODE_CHANGED, Reason.UPSTREAM_CHANGED, Reason.FRESHNESS})
 _SHOWN_CHARS = 60

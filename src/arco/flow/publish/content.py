@@ -4,7 +4,6 @@ Contents are cached, so a warm process reads new entries only. A cold one reads 
 full list, sixteen at a time, and that list.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ from arco.core import json
 from arco.core.errors import Corrupt, Invalid, NotFound, Unavailable, Unknown
 from arco.core.hashing import sha256_hex
 from arco.core.ids import new_ulid
+from arco.core.lru_cache import LruCache
 from arco.flow.publish.pointer import (
     FULL_LIST_INTERVAL,
     Files,
@@ -115,14 +115,15 @@ class ContentReader:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._cached: OrderedDict[str, _CachedContent] = OrderedDict()
-        self._cached_files = 0
+        self._cache = LruCache[str, _CachedContent](
+            _CACHED_FILES, lambda each: each.files, keep_newest=True
+        )
 
     async def at(self, chain: Chain, head: Head) -> TableContent:
         """The content as of the head of a chain."""
         if head.entry is None:
             return EMPTY_CONTENT
-        cached = self._cached.get(chain.path)
+        cached = self._cache.get(chain.path)
         if cached is not None and 0 <= head.number - cached.number < FULL_LIST_INTERVAL:
             content = await _advance(chain, cached, head.entry)
             if content is not None:
@@ -144,11 +145,8 @@ class ContentReader:
     def cache(self, chain: Chain, entry: Entry, content: TableContent) -> TableContent:
         """Cache the content as of an entry."""
         count = sum(len(each) for each in content.files.values())
-        old = self._cached.pop(chain.path, None)
-        self._cached_files += count - (0 if old is None else old.files)
-        self._cached[chain.path] = _CachedContent(entry.number, entry.sha256(), content, count)
-        while self._cached_files > _CACHED_FILES and len(self._cached) > 1:
-            self._cached_files -= self._cached.popitem(last=False)[1].files
+        cached = _CachedContent(entry.number, entry.sha256(), content, count)
+        self._cache.put(chain.path, cached)
         return content
 
     async def write_full(self, chain: Chain, number: int, content: TableContent) -> FullListRef:

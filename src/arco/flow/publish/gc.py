@@ -57,9 +57,9 @@ class ParquetGarbageCollector:
         *,
         dry_run: bool = False,
         progress: Callable[[int], None] | None = None,
-        tell: Callable[[str, Exception], None] | None = None,
+        on_error: Callable[[str, Exception], None] | None = None,
     ) -> ParquetGcReport:
-        """Collect the garbage of all tables; an error in one table is passed to `tell` and counted."""
+        """Collect the garbage of all tables; an error in one table is passed to `on_error` and counted."""
         done, seen = ParquetGcReport(dry_run=dry_run), 0
         before_ms = await store_now_ms(self._janitor) - self._retention_ms
         async for row in list_tables(await self._reader.head(), TableFormat.PARQUET):
@@ -68,8 +68,8 @@ class ParquetGarbageCollector:
             except ArcoError as problem:
                 done.problems += 1
                 done.failed.append(row.table_id)
-                if tell is not None:
-                    tell(row.table_id, problem)
+                if on_error is not None:
+                    on_error(row.table_id, problem)
             seen += 1
             if progress is not None:
                 progress(seen)

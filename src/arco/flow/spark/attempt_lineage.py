@@ -111,7 +111,7 @@ class AttemptLineage:
                     task_id=self._task.key,
                     attempt_id=self._task.attempt_id,
                 )
-        find = self._table_context.found.get
+        find = self._table_context.tables.get
         return declared_lineage(maker, target.table, self._task, find, now_ms)
 
     def close(self) -> None:
@@ -185,7 +185,7 @@ class AttemptLineage:
                 return self._table_context.find(qualified_name(dataset.name))
             return None
         path = _normal_path(dataset.path or "")
-        for table in self._table_context.found.values():
+        for table in self._table_context.tables.values():
             root = "" if table is None else _normal_path(table.location)
             if root and path.startswith(f"{root}/"):
                 return table

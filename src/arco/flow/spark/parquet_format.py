@@ -99,7 +99,7 @@ class ParquetFormat:
             table = self._lake.make(target.table_definition(lake_columns))
         else:
             table = self._fit(table, target, schema)
-        self._opened[target.table] = self._table_context.found[target.table] = table
+        self._opened[target.table] = self._table_context.tables[target.table] = table
         return _schema(table)
 
     def _fit(self, table: LakeTable, target: WriteTarget, schema: StructType) -> LakeTable:
@@ -142,7 +142,7 @@ class ParquetFormat:
         published = self._send(target, request)
         if dropped := self._dropped.get(target.table):
             # Columns and files are separate changes: columns are dropped after the rows are published.
-            self._table_context.found[target.table] = self._lake.narrow(staged.table, dropped)
+            self._table_context.tables[target.table] = self._lake.narrow(staged.table, dropped)
         return PublishedVersion(
             number=published.number, table_rows=published.rows, table_bytes=published.bytes
         )

@@ -143,7 +143,7 @@ class CheckRunner:
 
     def _staged_checks(self, output: StagedOutput, table: LakeTable | None) -> "StagedChecks":
         session, target = self._check_session(), output.target
-        table_context = TableContext(session, self.lake, found={target.table: table})
+        table_context = TableContext(session, self.lake, tables={target.table: table})
         formats = TableFormats(table_context)
         inputs = TaskInputs(self.project, self.attempt.task, table_context, formats)
         return StagedChecks(

@@ -55,7 +55,7 @@ def stage_output(
     table_format = formats.get(target.format, target.table)
     columns = table_format.open(target, table_format.storable(frame.schema))
     frame = select_columns(frame, columns)
-    pii = pii_columns(table_context.found.get(target.table))  # a new table has no marks
+    pii = pii_columns(table_context.tables.get(target.table))  # a new table has no marks
     write_metrics = WriteMetrics(target, row_checks(checks), statistics_of(columns), pii)
     if target.mode.kind == "merge":
         _check_key_columns(target, frame)

@@ -123,7 +123,7 @@ class TableContext:
 
     session: SparkSession
     lake: Lake
-    found: dict[str, LakeTable | None] = field(default_factory=dict)
+    tables: dict[str, LakeTable | None] = field(default_factory=dict)
     opened: dict[str, set[str]] = field(default_factory=dict)
     chosen: dict[str, list[PartitionSet]] = field(default_factory=dict)
     changes: list[ColumnChange] = field(default_factory=list)
@@ -132,9 +132,9 @@ class TableContext:
 
     def find(self, table: str) -> LakeTable | None:
         """A table of the catalog, looked up once for each task."""
-        if self.found.get(table) is None:
-            self.found[table] = self.lake.find(table)
-        return self.found[table]
+        if self.tables.get(table) is None:
+            self.tables[table] = self.lake.find(table)
+        return self.tables[table]
 
 
 def attempt_folder(session: SparkSession, attempt_id: str) -> str:

@@ -217,7 +217,7 @@ class AttemptExecution:
         return self._started_ms + self.task.timeout_ms - self._clock.elapsed_ms()
 
     def _pause_ms(self, next_heartbeat_ms: float) -> float:
-        """The time until the next thing to do."""
+        """The time until the next action is due."""
         now, timing = self._clock.elapsed_ms(), self._context.timing
         is_lost = self._stop is StopReason.LOST
         if self._is_executed:

@@ -17,7 +17,7 @@ from arco.catalog.name import check_column_name, check_comment
 from arco.core.errors import Invalid, NotFound
 from arco.core.json import Json
 from arco.iceberg.engine import shape
-from arco.iceberg.engine.default_text import print_default, read_default
+from arco.iceberg.engine.default_value import print_default, read_default
 from arco.iceberg.engine.shape import Object
 from arco.iceberg.engine.spark_types import (
     NextId,
@@ -239,11 +239,11 @@ def _widened(old: Json, new: Json, what: str) -> Json:
 
 def _widened_fields(old: Object, new: Object, what: str) -> list[Json]:
     """The requested fields of a struct, matched by name; new ones have no ids yet."""
-    known = {field["name"]: field for field in shape.objects(old, "fields", what)}
+    old_fields = {field["name"]: field for field in shape.objects(old, "fields", what)}
     fields: list[Json] = []
     for wanted in shape.objects(new, "fields", what):
         path = f"{what}.{wanted['name']}"
-        field = known.get(wanted["name"])
+        field = old_fields.get(wanted["name"])
         if field is None:
             if wanted["required"]:
                 raise Invalid(f"the new field {path[:80]!r} cannot be NOT NULL: rows lack it")
@@ -280,7 +280,7 @@ def _name(kind: Json) -> str:
 def _check_identifiers(before: Object, after: Object) -> None:
     """Refuse to drop or to make nullable a field that identifies rows."""
     wanted = before.get("identifier-field-ids") or []
-    able = _always_there(shape.objects(after, "fields", "the schema"))
+    able = _required_field_ids(shape.objects(after, "fields", "the schema"))
     for each in shape.as_list(wanted, "identifier-field-ids"):
         if shape.as_int(each, "each of identifier-field-ids") not in able:
             raise Invalid(
@@ -289,13 +289,13 @@ def _check_identifiers(before: Object, after: Object) -> None:
             )
 
 
-def _always_there(fields: list[Object]) -> set[int]:
+def _required_field_ids(fields: list[Object]) -> set[int]:
     """The ids of fields that are required, with all their parents."""
-    found: set[int] = set()
+    field_ids: set[int] = set()
     for field in fields:
         if field["required"] is True:
-            found.add(shape.integer(field, "id", "a field"))
+            field_ids.add(shape.integer(field, "id", "a field"))
             kind = field["type"]
             if isinstance(kind, dict) and kind["type"] == "struct":
-                found |= _always_there(shape.objects(kind, "fields", "a struct"))
-    return found
+                field_ids |= _required_field_ids(shape.objects(kind, "fields", "a struct"))
+    return field_ids

@@ -129,10 +129,10 @@ class TableDraft:
         It is made once, so that a commit which adds many need not compare each with all.
         """
         if (key, size) not in self._fingerprints:
-            found = [each for each in self.objects(key) if _size(each) == size]
+            same_size = [each for each in self.objects(key) if _size(each) == size]
             # Of two with the same meaning the first is used.
             fingerprints = {
-                fingerprint(each): cast("int", each[id_key]) for each in reversed(found)
+                fingerprint(each): cast("int", each[id_key]) for each in reversed(same_size)
             }
             self._fingerprints[key, size] = fingerprints
         return self._fingerprints[key, size]
@@ -151,17 +151,17 @@ class TableDraft:
 
     def current_schema(self) -> Object:
         """The current schema; a new table may have none yet."""
-        found = self.schema(self.number("current-schema-id"))
-        if found is None:
+        schema = self.schema(self.number("current-schema-id"))
+        if schema is None:
             raise Invalid("the table has no schema yet: add one first")
-        return found
+        return schema
 
     def _find(self, key: str, id_key: str, wanted: int) -> Object | None:
         return next((each for each in self.objects(key) if each.get(id_key) == wanted), None)
 
 
-def _size(found: Object) -> int:
-    return len(cast("list[Json]", found["fields"]))
+def _size(fields_holder: Object) -> int:
+    return len(cast("list[Json]", fields_holder["fields"]))
 
 
 def _empty(format_version: int) -> Metadata:

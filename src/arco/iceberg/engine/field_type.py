@@ -56,23 +56,23 @@ def read_type(value: Json, what: str, read_field: FieldReader, depth: int = 1) -
     raise Invalid(f"there is no nested type {name!r}, only struct, list and map")
 
 
-def _read_list(found: Object, what: str, read_field: FieldReader, depth: int) -> Json:
-    shape.integer(found, "element-id", f"list {what}")
-    element = read_type(found.get("element"), f"{what}.element", read_field, depth + 1)
-    if shape.flag(found, "element-required", f"list {what}"):
+def _read_list(list_type: Object, what: str, read_field: FieldReader, depth: int) -> Json:
+    shape.integer(list_type, "element-id", f"list {what}")
+    element = read_type(list_type.get("element"), f"{what}.element", read_field, depth + 1)
+    if shape.flag(list_type, "element-required", f"list {what}"):
         refuse_required_unknown(element, f"{what}.element")
-    return {**found, "element": element}
+    return {**list_type, "element": element}
 
 
-def _read_map(found: Object, what: str, read_field: FieldReader, depth: int) -> Json:
-    shape.integer(found, "key-id", f"map {what}")
-    shape.integer(found, "value-id", f"map {what}")
-    key = read_type(found.get("key"), f"{what}.key", read_field, depth + 1)
-    value = read_type(found.get("value"), f"{what}.value", read_field, depth + 1)
+def _read_map(map_type: Object, what: str, read_field: FieldReader, depth: int) -> Json:
+    shape.integer(map_type, "key-id", f"map {what}")
+    shape.integer(map_type, "value-id", f"map {what}")
+    key = read_type(map_type.get("key"), f"{what}.key", read_field, depth + 1)
+    value = read_type(map_type.get("value"), f"{what}.value", read_field, depth + 1)
     refuse_required_unknown(key, f"{what}.key")
-    if shape.flag(found, "value-required", f"map {what}"):
+    if shape.flag(map_type, "value-required", f"map {what}"):
         refuse_required_unknown(value, f"{what}.value")
-    return {**found, "key": key, "value": value}
+    return {**map_type, "key": key, "value": value}
 
 
 def refuse_required_unknown(value: Json, what: str) -> None:

@@ -154,20 +154,22 @@ def check_layout(draft: TableDraft) -> None:
 
 
 def _next_id(draft: TableDraft, layout_list: _LayoutList, least: int) -> int:
-    found = draft.objects(layout_list.key)
-    ids = (shape.integer(each, layout_list.id_key, f"each of {layout_list.key}") for each in found)
-    return max((least, *(known + 1 for known in ids)))
+    layouts = draft.objects(layout_list.key)
+    ids = (
+        shape.integer(each, layout_list.id_key, f"each of {layout_list.key}") for each in layouts
+    )
+    return max((least, *(used_id + 1 for used_id in ids)))
 
 
-def _add(draft: TableDraft, layout_list: _LayoutList, found: Object, next_id: int) -> int:
-    """The id of an existing item with the same meaning, or of `found`, which is added."""
-    size = len(shape.array(found, "fields", layout_list.key))
+def _add(draft: TableDraft, layout_list: _LayoutList, new_layout: Object, next_id: int) -> int:
+    """The id of an existing item with the same meaning, or of `new_layout`, which is added."""
+    size = len(shape.array(new_layout, "fields", layout_list.key))
     fingerprints, own = (
         draft.fingerprints(layout_list.key, layout_list.id_key, size, layout_list.fingerprint),
-        layout_list.fingerprint(found),
+        layout_list.fingerprint(new_layout),
     )
     if own not in fingerprints:
-        draft.own(layout_list.key).append({**found, layout_list.id_key: next_id})
+        draft.own(layout_list.key).append({**new_layout, layout_list.id_key: next_id})
         fingerprints[own] = next_id
     return fingerprints[own]
 
@@ -183,7 +185,7 @@ def _ids(update: Object, key: str, what: str) -> set[int]:
 
 
 def _drop(draft: TableDraft, key: str, id_key: str, ids: set[int]) -> None:
-    found = draft.objects(key)
-    kept = [each for each in found if each[id_key] not in ids]
-    if len(kept) < len(found):
+    layouts = draft.objects(key)
+    kept = [each for each in layouts if each[id_key] not in ids]
+    if len(kept) < len(layouts):
         draft.replace(key, kept)

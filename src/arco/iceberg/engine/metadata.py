@@ -68,8 +68,8 @@ def _check_layout(metadata: Object) -> None:
     _find(metadata, "default-sort-order-id", _ids(orders, "order-id"))
 
 
-def _ids(found: Iterable[Object], key: str) -> set[int]:
-    return {shape.integer(each, key, f"each {key[:-3]} of the metadata") for each in found}
+def _ids(items: Iterable[Object], key: str) -> set[int]:
+    return {shape.integer(each, key, f"each {key[:-3]} of the metadata") for each in items}
 
 
 def _find(metadata: Object, key: str, ids: set[int]) -> None:
@@ -94,8 +94,12 @@ def _check_moments(items: list[Json], what: str) -> None:
     """Check that each item has a snapshot id and a time; fast, since there may be very many."""
     for item in items:
         if type(item) is dict:
-            found, time_ms = item.get("snapshot-id"), item.get("timestamp-ms")
-            if type(found) is int and type(time_ms) is int and -_FAR < found < _FAR > time_ms > 0:
+            snapshot_id, time_ms = item.get("snapshot-id"), item.get("timestamp-ms")
+            if (
+                type(snapshot_id) is int
+                and type(time_ms) is int
+                and -_FAR < snapshot_id < _FAR > time_ms > 0
+            ):
                 continue
         entry = shape.as_object(item, what)  # raises with the reason if the item is invalid
         shape.long(entry, "snapshot-id", what)
@@ -131,9 +135,9 @@ def _optional(metadata: Object, key: str) -> list[Json]:
     return [] if metadata.get(key) is None else shape.array(metadata, key, _WHAT)
 
 
-def complete_metadata(found: Metadata) -> Metadata:
+def complete_metadata(metadata: Metadata) -> Metadata:
     """Decoded metadata with omitted members added; `Invalid` if it is not a valid table's."""
-    return check_table(_complete(found))
+    return check_table(_complete(metadata))
 
 
 def encode_metadata(metadata: Metadata) -> bytes:
@@ -155,8 +159,8 @@ def refs_only(metadata: Metadata) -> Metadata:
 
 def objects_of(metadata: Metadata, key: str) -> list[Object]:
     """A list of objects in valid metadata; empty if it is missing."""
-    found = cast("list[Object] | None", metadata.get(key))
-    return [] if found is None else found
+    objects = cast("list[Object] | None", metadata.get(key))
+    return [] if objects is None else objects
 
 
 def refs_of(metadata: Metadata) -> dict[str, Object]:
@@ -166,8 +170,8 @@ def refs_of(metadata: Metadata) -> dict[str, Object]:
 
 def current_snapshot_id(metadata: Metadata) -> int | None:
     """The current snapshot; None for an empty table."""
-    found = cast("int | None", metadata.get("current-snapshot-id"))
-    return None if found == NO_SNAPSHOT else found
+    snapshot_id = cast("int | None", metadata.get("current-snapshot-id"))
+    return None if snapshot_id == NO_SNAPSHOT else snapshot_id
 
 
 def decompress(raw: bytes) -> bytes:
@@ -184,41 +188,41 @@ def decompress(raw: bytes) -> bytes:
     return plain
 
 
-def _complete(found: Metadata) -> Metadata:
-    """`found` with the members that writers of format version 1, and some others, omit."""
-    if found.get("format-version") == 1:
-        found = _complete_v1(found)
-    if found.get("refs") is None:
-        current = current_snapshot_id(found)
+def _complete(metadata: Metadata) -> Metadata:
+    """`metadata` with the members that writers of format version 1, and some others, omit."""
+    if metadata.get("format-version") == 1:
+        metadata = _complete_v1(metadata)
+    if metadata.get("refs") is None:
+        current = current_snapshot_id(metadata)
         main: Json = {"snapshot-id": current, "type": "branch"}
-        found = {**found, "refs": {} if current is None else {MAIN: main}}
+        metadata = {**metadata, "refs": {} if current is None else {MAIN: main}}
     empty = ("snapshots", "snapshot-log", "metadata-log")
-    lacking = {key: cast("Json", []) for key in empty if found.get(key) is None}
-    if found.get("properties") is None:
+    lacking = {key: cast("Json", []) for key in empty if metadata.get(key) is None}
+    if metadata.get("properties") is None:
         lacking["properties"] = {}
-    return {**found, **lacking} if lacking else found
+    return {**metadata, **lacking} if lacking else metadata
 
 
-def _complete_v1(found: Metadata) -> Metadata:
+def _complete_v1(metadata: Metadata) -> Metadata:
     """Early metadata of format version 1 has one schema, one spec and no sort order."""
-    schema, fields = found.get("schema"), found.get("partition-spec")
-    if "schemas" not in found and isinstance(schema, dict):
+    schema, fields = metadata.get("schema"), metadata.get("partition-spec")
+    if "schemas" not in metadata and isinstance(schema, dict):
         schema_id = schema.get("schema-id", 0)
         listed: Json = [{**schema, "schema-id": schema_id}]
-        found = {**found, "schemas": listed, "current-schema-id": schema_id}
-    if "partition-specs" not in found and isinstance(fields, list):
+        metadata = {**metadata, "schemas": listed, "current-schema-id": schema_id}
+    if "partition-specs" not in metadata and isinstance(fields, list):
         only: Json = [{"spec-id": 0, "fields": fields}]
-        found = {**found, "partition-specs": only, "default-spec-id": 0}
-    if "sort-orders" not in found:
+        metadata = {**metadata, "partition-specs": only, "default-spec-id": 0}
+    if "sort-orders" not in metadata:
         unsorted: Json = [{"order-id": 0, "fields": []}]
-        found = {**found, "sort-orders": unsorted, "default-sort-order-id": 0}
-    specs = found.get("partition-specs")
+        metadata = {**metadata, "sort-orders": unsorted, "default-sort-order-id": 0}
+    specs = metadata.get("partition-specs")
     if isinstance(specs, list) and all(isinstance(each, dict) for each in specs):
         numbered = [with_positions(cast("Object", each)) for each in specs]
-        found = {**found, "partition-specs": [*numbered]}
-        if "last-partition-id" not in found:
-            found["last-partition-id"] = last_field_id(numbered)
-    return found
+        metadata = {**metadata, "partition-specs": [*numbered]}
+        if "last-partition-id" not in metadata:
+            metadata["last-partition-id"] = last_field_id(numbered)
+    return metadata
 
 
 def current_schema(metadata: Metadata) -> dict[str, Json]:

@@ -75,13 +75,13 @@ def read_spec(value: Json) -> Object:
     return {**spec, "fields": [*fields]}
 
 
-def _read_field(found: Object) -> Object:
-    found = shape.without_nulls(found, "field-id")
-    name = shape.text(found, "name", "a partition field")
-    shape.integer(found, "source-id", f"partition field {name}")
-    shape.maybe_integer(found, "field-id", f"partition field {name}")
-    transform = read_transform(shape.text(found, "transform", f"partition field {name}"))
-    return {**found, "transform": transform}
+def _read_field(field: Object) -> Object:
+    field = shape.without_nulls(field, "field-id")
+    name = shape.text(field, "name", "a partition field")
+    shape.integer(field, "source-id", f"partition field {name}")
+    shape.maybe_integer(field, "field-id", f"partition field {name}")
+    transform = read_transform(shape.text(field, "transform", f"partition field {name}"))
+    return {**field, "transform": transform}
 
 
 def fields_of(spec: Object) -> list[Object]:
@@ -128,10 +128,12 @@ def check_sources(spec: Object, index: SchemaIndex) -> None:
 
 def _check_parents(parent: int | None, index: SchemaIndex) -> None:
     while parent is not None:
-        above = index.fields[parent]
-        if type_name(above.kind) != "struct":
-            raise Invalid(f"Invalid partition field parent: {above.path}: {type_name(above.kind)}")
-        parent = above.parent
+        parent_field = index.fields[parent]
+        if type_name(parent_field.kind) != "struct":
+            raise Invalid(
+                f"Invalid partition field parent: {parent_field.path}: {type_name(parent_field.kind)}"
+            )
+        parent = parent_field.parent
 
 
 def spec_fingerprint(spec: Object) -> bytes:
@@ -154,18 +156,18 @@ def with_field_ids(
     fields = fields_of(spec)
     if all("field-id" in each for each in fields):
         return spec
-    known: dict[tuple[Json, Json], int] = {}
+    ids_by_source: dict[tuple[Json, Json], int] = {}
     if format_version == 1:
         last_id = UNPARTITIONED_LAST_ID
     else:
-        known = {_source(each): _field_id(each) for old in specs for each in fields_of(old)}
+        ids_by_source = {_source(each): _field_id(each) for old in specs for each in fields_of(old)}
     numbered: list[Json] = []
     for each in fields:
-        found = known.pop(_source(each), None)
-        if found is None:
+        field_id = ids_by_source.pop(_source(each), None)
+        if field_id is None:
             last_id += 1
-            found = last_id
-        numbered.append({**each, "field-id": found})
+            field_id = last_id
+        numbered.append({**each, "field-id": field_id})
     return {**spec, "fields": numbered}
 
 

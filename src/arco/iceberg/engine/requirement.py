@@ -79,9 +79,9 @@ def _failed(reason: str) -> Conflict:
 
 def _uuid(base: Metadata, requirement: Object) -> None:
     wanted = shape.text(requirement, "uuid", "assert-table-uuid")
-    found = base["table-uuid"]
-    if wanted.lower() != str(found).lower():
-        raise _failed(f"UUID does not match: expected {found} != {wanted}")
+    table_uuid = base["table-uuid"]
+    if wanted.lower() != str(table_uuid).lower():
+        raise _failed(f"UUID does not match: expected {table_uuid} != {wanted}")
 
 
 def _ref(base: Metadata, requirement: Object) -> None:
@@ -92,11 +92,11 @@ def _ref(base: Metadata, requirement: Object) -> None:
         if wanted is not None:
             raise _failed(f"branch or tag {name} is missing, expected {wanted}")
         return
-    kind, found = ref["type"], ref["snapshot-id"]
+    kind, snapshot_id = ref["type"], ref["snapshot-id"]
     if wanted is None:
         raise _failed(f"{kind} {name} was created concurrently")
-    if wanted != found:
-        raise _failed(f"{kind} {name} has changed: expected id {wanted} != {found}")
+    if wanted != snapshot_id:
+        raise _failed(f"{kind} {name} has changed: expected id {wanted} != {snapshot_id}")
 
 
 def _number(kind: str, key: str, top: str, words: str) -> Callable[[Metadata, Object], None]:
@@ -121,8 +121,8 @@ def was_applied(base: Metadata, updates: Sequence[dict[str, Json]]) -> bool:
     snapshots = base.get("snapshots")
     if not added or not isinstance(snapshots, list):
         return False
-    known = {_snapshot_key(each) for each in snapshots}
-    return None not in added and known.issuperset(added)
+    snapshot_keys = {_snapshot_key(each) for each in snapshots}
+    return None not in added and snapshot_keys.issuperset(added)
 
 
 def _snapshot_key(snapshot: Json) -> tuple[Json, str] | None:

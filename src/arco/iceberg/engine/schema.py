@@ -50,8 +50,8 @@ class SchemaIndex:
 
     def by_name(self, name: str) -> SchemaField | None:
         """The field with this path; `l.x` finds `l.element.x` as well."""
-        found = self.paths.get(name, self.short_paths.get(name))
-        return None if found is None else self.fields[found]
+        field_id = self.paths.get(name, self.short_paths.get(name))
+        return None if field_id is None else self.fields[field_id]
 
     @property
     def highest(self) -> int:
@@ -61,14 +61,14 @@ class SchemaIndex:
 
 def read_schema(value: Json) -> Object:
     """`value` as a valid schema with normalized types."""
-    found = shape.as_object(value, "the schema")
-    _refuse_vast(found)
-    if found.get("type", "struct") != "struct":
-        raise Invalid(f"a schema is a struct, not {shape.kind(found['type'])}")
+    requested = shape.as_object(value, "the schema")
+    _refuse_vast(requested)
+    if requested.get("type", "struct") != "struct":
+        raise Invalid(f"a schema is a struct, not {shape.kind(requested['type'])}")
     fields: list[Json] = [
-        _read_field(each, 1) for each in shape.objects(found, "fields", "the schema")
+        _read_field(each, 1) for each in shape.objects(requested, "fields", "the schema")
     ]
-    schema = shape.without_nulls(found, "schema-id", "identifier-field-ids")
+    schema = shape.without_nulls(requested, "schema-id", "identifier-field-ids")
     schema = {**schema, "type": "struct", "fields": fields}
     shape.maybe_integer(schema, "schema-id", "the schema")
     index = index_schema(schema)
@@ -90,15 +90,15 @@ def _refuse_vast(schema: Object) -> None:
             raise Invalid(f"a schema has at most {MOST_FIELDS} fields")
 
 
-def _read_field(found: Object, depth: int) -> Object:
-    name = shape.text(found, "name", "a field of the schema")
-    shape.integer(found, "id", f"field {name}")
-    kind = read_type(found.get("type"), name, _read_field, depth)
-    if shape.flag(found, "required", f"field {name}"):
+def _read_field(json_field: Object, depth: int) -> Object:
+    name = shape.text(json_field, "name", "a field of the schema")
+    shape.integer(json_field, "id", f"field {name}")
+    kind = read_type(json_field.get("type"), name, _read_field, depth)
+    if shape.flag(json_field, "required", f"field {name}"):
         refuse_required_unknown(kind, name)
-    found = shape.without_nulls(found, "doc")
-    shape.maybe_text(found, "doc", f"field {name}")
-    return {**read_defaults(found, kind, name), "type": kind}
+    json_field = shape.without_nulls(json_field, "doc")
+    shape.maybe_text(json_field, "doc", f"field {name}")
+    return {**read_defaults(json_field, kind, name), "type": kind}
 
 
 def identifiers(schema: Object) -> set[int]:
@@ -110,24 +110,24 @@ def identifiers(schema: Object) -> set[int]:
 
 
 def _check_identifier(field_id: int, index: SchemaIndex) -> None:
-    found = index.fields.get(field_id)
-    if found is None:
+    identifier = index.fields.get(field_id)
+    if identifier is None:
         raise Invalid(f"Cannot add fieldId {field_id} as an identifier field: field does not exist")
-    refusal = f"Cannot add field {found.name} as an identifier field:"
-    if not is_primitive(found.kind):
+    refusal = f"Cannot add field {identifier.name} as an identifier field:"
+    if not is_primitive(identifier.kind):
         raise Invalid(f"{refusal} not a primitive type field")
-    if not found.required:
+    if not identifier.required:
         raise Invalid(f"{refusal} not a required field")
-    if found.kind in {"float", "double"}:
+    if identifier.kind in {"float", "double"}:
         raise Invalid(f"{refusal} must not be float or double field")
-    parent = found.parent
+    parent = identifier.parent
     while parent is not None:
-        above = index.fields[parent]
-        if type_name(above.kind) != "struct":
-            raise Invalid(f"{refusal} must not be nested in {above.path}")
-        if not above.required:
-            raise Invalid(f"{refusal} must not be nested in an optional field {above.path}")
-        parent = above.parent
+        parent_field = index.fields[parent]
+        if type_name(parent_field.kind) != "struct":
+            raise Invalid(f"{refusal} must not be nested in {parent_field.path}")
+        if not parent_field.required:
+            raise Invalid(f"{refusal} must not be nested in an optional field {parent_field.path}")
+        parent = parent_field.parent
 
 
 def index_schema(schema: Object) -> SchemaIndex:
@@ -142,7 +142,7 @@ def _index_field(
     index: SchemaIndex, each: Object, parent: int | None, path: str, short: str
 ) -> None:
     name = shape.text(each, "name", "a field of the schema")
-    found = SchemaField(
+    schema_field = SchemaField(
         shape.integer(each, "id", f"field {name}"),
         name,
         f"{path}{name}",
@@ -151,44 +151,45 @@ def _index_field(
         parent,
         each.get("initial-default"),
     )
-    _enter(index, found, f"{short}{name}")
+    _enter(index, schema_field, f"{short}{name}")
 
 
-def _enter(index: SchemaIndex, found: SchemaField, short: str) -> None:
-    if found.field_id in index.fields:
-        taken = index.fields[found.field_id].path
+def _enter(index: SchemaIndex, schema_field: SchemaField, short: str) -> None:
+    if schema_field.field_id in index.fields:
+        taken = index.fields[schema_field.field_id].path
         raise Invalid(
-            f"Invalid schema: multiple fields for id {found.field_id}: {taken} and {found.path}"
+            f"Invalid schema: multiple fields for id {schema_field.field_id}: "
+            f"{taken} and {schema_field.path}"
         )
-    if found.path in index.paths:
+    if schema_field.path in index.paths:
         raise Invalid(
-            f"Invalid schema: multiple fields for name {found.path}: "
-            f"{index.paths[found.path]} and {found.field_id}"
+            f"Invalid schema: multiple fields for name {schema_field.path}: "
+            f"{index.paths[schema_field.path]} and {schema_field.field_id}"
         )
-    index.fields[found.field_id] = found
-    index.paths[found.path] = found.field_id
-    index.short_paths.setdefault(short, found.field_id)
-    if isinstance(found.kind, dict):
-        _index_nested(index, found, found.kind, short)
+    index.fields[schema_field.field_id] = schema_field
+    index.paths[schema_field.path] = schema_field.field_id
+    index.short_paths.setdefault(short, schema_field.field_id)
+    if isinstance(schema_field.kind, dict):
+        _index_nested(index, schema_field, schema_field.kind, short)
 
 
-def _index_nested(index: SchemaIndex, above: SchemaField, kind: Object, short: str) -> None:
+def _index_nested(index: SchemaIndex, parent: SchemaField, kind: Object, short: str) -> None:
     if kind.get("type") == "struct":
-        for each in shape.objects(kind, "fields", f"struct {above.path}"):
-            _index_field(index, each, above.field_id, f"{above.path}.", f"{short}.")
+        for each in shape.objects(kind, "fields", f"struct {parent.path}"):
+            _index_field(index, each, parent.field_id, f"{parent.path}.", f"{short}.")
         return
     for part in ("element",) if kind.get("type") == "list" else ("key", "value"):
         inner = kind.get(part)
-        found = SchemaField(
-            shape.integer(kind, f"{part}-id", above.path),
+        part_field = SchemaField(
+            shape.integer(kind, f"{part}-id", parent.path),
             part,
-            f"{above.path}.{part}",
+            f"{parent.path}.{part}",
             inner,
             part == "key" or kind.get(f"{part}-required") is True,
-            above.field_id,
+            parent.field_id,
         )
         silent = part != "key" and type_name(inner) == "struct"
-        _enter(index, found, short if silent else f"{short}.{part}")
+        _enter(index, part_field, short if silent else f"{short}.{part}")
 
 
 def check_version(index: SchemaIndex, format_version: int) -> None:
@@ -197,15 +198,15 @@ def check_version(index: SchemaIndex, format_version: int) -> None:
         return
     problems = []
     for field_id in sorted(index.fields):
-        found = index.fields[field_id]
-        if needs_v3(found.kind):
+        schema_field = index.fields[field_id]
+        if needs_v3(schema_field.kind):
             problems.append(
-                f"Invalid type for {found.path}: {found.kind} is not supported until v3"
+                f"Invalid type for {schema_field.path}: {schema_field.kind} is not supported until v3"
             )
-        if found.default is not None:
+        if schema_field.default is not None:
             problems.append(
-                f"Invalid initial default for {found.path}: "
-                f"non-null default ({found.default}) is not supported until v3"
+                f"Invalid initial default for {schema_field.path}: "
+                f"non-null default ({schema_field.default}) is not supported until v3"
             )
     if problems:
         listed = "\n- ".join(problems)

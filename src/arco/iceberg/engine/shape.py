@@ -36,12 +36,12 @@ def as_text(value: Json, what: str) -> str:
 
 def as_long(value: Json, what: str) -> int:
     """`value`, which must be a whole number of at most 64 bits."""
-    return _whole(value, what, _MOST_LONG)
+    return _bounded_integer(value, what, _MOST_LONG)
 
 
 def as_int(value: Json, what: str) -> int:
     """`value`, which must be a whole number of at most 32 bits."""
-    return _whole(value, what, _MOST_INT)
+    return _bounded_integer(value, what, _MOST_INT)
 
 
 def obj(holder: Object, key: str, what: str) -> Object:
@@ -84,8 +84,8 @@ def flag(holder: Object, key: str, what: str) -> bool:
 
 def texts(holder: Object, key: str, what: str) -> dict[str, str]:
     """The object of strings under `key`."""
-    found = obj(holder, key, what)
-    return {name: as_text(value, f"{name} in {key} of {what}") for name, value in found.items()}
+    entries = obj(holder, key, what)
+    return {name: as_text(value, f"{name} in {key} of {what}") for name, value in entries.items()}
 
 
 def maybe_text(holder: Object, key: str, what: str) -> str | None:
@@ -127,7 +127,7 @@ def _member(holder: Object, key: str, what: str) -> Json:
     return holder[key]
 
 
-def _whole(value: Json, what: str, most: int) -> int:
+def _bounded_integer(value: Json, what: str, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise Invalid(f"{what} must be a whole number, not {kind(value)}")
     if not -most - 1 <= value <= most:

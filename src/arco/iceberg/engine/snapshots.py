@@ -43,7 +43,7 @@ def add_snapshot(draft: TableDraft, update: Object) -> None:
     draft.added_snapshots.add(snapshot_id)
 
 
-def _read_snapshot(found: Object, format_version: int) -> Object:
+def _read_snapshot(snapshot: Object, format_version: int) -> Object:
     what = "the snapshot"
     optional = (
         "parent-snapshot-id",
@@ -53,26 +53,28 @@ def _read_snapshot(found: Object, format_version: int) -> Object:
         "key-id",
         "summary",
     )
-    found = shape.without_nulls(found, *optional, "sequence-number", "manifest-list", "manifests")
+    snapshot = shape.without_nulls(
+        snapshot, *optional, "sequence-number", "manifest-list", "manifests"
+    )
     for key in ("snapshot-id", "timestamp-ms"):
-        shape.long(found, key, what)
+        shape.long(snapshot, key, what)
     for key in ("sequence-number", "parent-snapshot-id"):
-        shape.maybe_long(found, key, what)
-    shape.maybe_integer(found, "schema-id", what)
-    shape.maybe_text(found, "key-id", what)
-    if "summary" in found:
-        shape.texts(found, "summary", what)
-    if format_version == 1 and "manifest-list" not in found:
-        for path in shape.array(found, "manifests", what):
+        shape.maybe_long(snapshot, key, what)
+    shape.maybe_integer(snapshot, "schema-id", what)
+    shape.maybe_text(snapshot, "key-id", what)
+    if "summary" in snapshot:
+        shape.texts(snapshot, "summary", what)
+    if format_version == 1 and "manifest-list" not in snapshot:
+        for path in shape.array(snapshot, "manifests", what):
             shape.as_text(path, "each of manifests of the snapshot")
     else:
-        shape.text(found, "manifest-list", what)
+        shape.text(snapshot, "manifest-list", what)
     for key in ("first-row-id", "added-rows"):
-        if (shape.maybe_long(found, key, what) or 0) < 0:
-            raise Invalid(f"Invalid {key} (cannot be negative): {found[key]}")
-    if "first-row-id" in found and "added-rows" not in found:
+        if (shape.maybe_long(snapshot, key, what) or 0) < 0:
+            raise Invalid(f"Invalid {key} (cannot be negative): {snapshot[key]}")
+    if "first-row-id" in snapshot and "added-rows" not in snapshot:
         raise Invalid("Invalid added-rows (required when first-row-id is set): null")
-    return found
+    return snapshot
 
 
 def _take_sequence_number(draft: TableDraft, snapshot: Object) -> None:
@@ -220,17 +222,17 @@ def _check_times(draft: TableDraft) -> None:
 def set_statistics(draft: TableDraft, update: Object) -> None:
     """Set the statistics file of a snapshot."""
     what = "set-statistics"
-    found = shape.obj(update, "statistics", what)
-    shape.text(found, "statistics-path", what)
-    shape.long(found, "file-size-in-bytes", what)
-    shape.long(found, "file-footer-size-in-bytes", what)
-    blobs = [_read_blob(each) for each in shape.objects(found, "blob-metadata", what)]
-    _put(draft, _TABLE, {**found, "blob-metadata": [*blobs]})
+    statistics = shape.obj(update, "statistics", what)
+    shape.text(statistics, "statistics-path", what)
+    shape.long(statistics, "file-size-in-bytes", what)
+    shape.long(statistics, "file-footer-size-in-bytes", what)
+    blobs = [_read_blob(each) for each in shape.objects(statistics, "blob-metadata", what)]
+    _put(draft, _TABLE, {**statistics, "blob-metadata": [*blobs]})
 
 
-def _read_blob(found: Object) -> Object:
+def _read_blob(blob_metadata: Object) -> Object:
     what = "blob-metadata"
-    blob = shape.without_nulls(found, "properties")
+    blob = shape.without_nulls(blob_metadata, "properties")
     shape.text(blob, "type", what)
     shape.long(blob, "snapshot-id", what)
     shape.long(blob, "sequence-number", what)
@@ -244,10 +246,10 @@ def _read_blob(found: Object) -> Object:
 def set_partition_statistics(draft: TableDraft, update: Object) -> None:
     """Set the partition statistics file of a snapshot."""
     what = "set-partition-statistics"
-    found = shape.obj(update, "partition-statistics", what)
-    shape.text(found, "statistics-path", what)
-    shape.long(found, "file-size-in-bytes", what)
-    _put(draft, _PARTITION, found)
+    statistics = shape.obj(update, "partition-statistics", what)
+    shape.text(statistics, "statistics-path", what)
+    shape.long(statistics, "file-size-in-bytes", what)
+    _put(draft, _PARTITION, statistics)
 
 
 def remove_statistics(draft: TableDraft, update: Object) -> None:
@@ -266,13 +268,13 @@ def forget_snapshots(draft: TableDraft, gone: AbstractSet[int]) -> None:
     _forget(draft, _PARTITION, gone)
 
 
-def _put(draft: TableDraft, key: str, found: Object) -> None:
-    snapshot_id = shape.long(found, "snapshot-id", key)
+def _put(draft: TableDraft, key: str, statistics: Object) -> None:
+    snapshot_id = shape.long(statistics, "snapshot-id", key)
     files = draft.objects(key)
-    if found in files:
+    if statistics in files:
         return
     others = [each for each in files if each["snapshot-id"] != snapshot_id]
-    draft.replace(key, [*others, found])
+    draft.replace(key, [*others, statistics])
 
 
 def _forget(draft: TableDraft, key: str, gone: AbstractSet[int]) -> None:

@@ -27,16 +27,16 @@ def read_order(value: Json) -> Object:
     return {**order, "fields": [*fields]}
 
 
-def _read_field(found: Object) -> Object:
-    shape.integer(found, "source-id", "a sort field")
-    transform = read_transform(shape.text(found, "transform", "a sort field"))
-    direction = shape.text(found, "direction", "a sort field").lower()
+def _read_field(field: Object) -> Object:
+    shape.integer(field, "source-id", "a sort field")
+    transform = read_transform(shape.text(field, "transform", "a sort field"))
+    direction = shape.text(field, "direction", "a sort field").lower()
     if direction not in _DIRECTIONS:
         raise Invalid(f"Invalid sort direction: {direction}")
-    null_order = shape.text(found, "null-order", "a sort field").lower()
+    null_order = shape.text(field, "null-order", "a sort field").lower()
     if null_order not in _NULL_ORDERS:
         raise Invalid(f"Unexpected null order: {null_order}")
-    return {**found, "transform": transform, "direction": direction, "null-order": null_order}
+    return {**field, "transform": transform, "direction": direction, "null-order": null_order}
 
 
 def fields_of(order: Object) -> list[Object]:

@@ -99,16 +99,16 @@ class _Printer:
             return _plain_type(kind)
         if depth > MOST_DEPTH:
             raise Invalid(f"column {what[:80]!r}: types are nested more than {MOST_DEPTH} deep")
-        found = shape.as_object(kind, f"the type of {what}")
-        name = shape.text(found, "type", f"the type of {what}")
+        type_object = shape.as_object(kind, f"the type of {what}")
+        name = shape.text(type_object, "type", f"the type of {what}")
         if name == "struct":
-            fields = shape.objects(found, "fields", f"struct {what}")
+            fields = shape.objects(type_object, "fields", f"struct {what}")
             return f"struct<{','.join(self._field(each, what, depth) for each in fields)}>"
         if name == "list":
-            return f"array<{self._part(found, 'element', what, depth)}>"
+            return f"array<{self._part(type_object, 'element', what, depth)}>"
         if name == "map":
-            key = self._part(found, "key", what, depth)
-            return f"map<{key},{self._part(found, 'value', what, depth)}>"
+            key = self._part(type_object, "key", what, depth)
+            return f"map<{key},{self._part(type_object, 'value', what, depth)}>"
         raise Invalid(f"column {what[:80]!r}: there is no nested type {name[:80]!r}")
 
     def _part(self, holder: Object, part: str, what: str, depth: int) -> str:
@@ -172,15 +172,15 @@ def fields_with_ids(struct: Object, next_id: NextId) -> list[Json]:
     return [{**each, "type": with_ids(each.get("type"), next_id)} for each in fields]
 
 
-def _id(found: Json, next_id: NextId) -> int:
-    return next_id() if found is None else shape.as_int(found, "an id")
+def _id(given_id: Json, next_id: NextId) -> int:
+    return next_id() if given_id is None else shape.as_int(given_id, "an id")
 
 
 class _Reader:
     """Parses a normalised type, which is known to be valid."""
 
-    def __init__(self, found: list[Token]) -> None:
-        self._tokens = iter(found)
+    def __init__(self, parsed_tokens: list[Token]) -> None:
+        self._tokens = iter(parsed_tokens)
         self._next = next(self._tokens)
 
     def type(self) -> Json:
@@ -211,12 +211,12 @@ class _Reader:
         return kind
 
     def _arguments(self) -> list[str]:
-        found: list[str] = []
+        arguments: list[str] = []
         if self._skip("("):
             while not self._skip(")"):
-                found.append(self._take().text)
+                arguments.append(self._take().text)
                 self._skip(",")
-        return found
+        return arguments
 
     @staticmethod
     def _refuse_collation(name: str) -> None:
@@ -225,19 +225,19 @@ class _Reader:
 
     def _types(self) -> list[Json]:
         self._take()
-        found = [self.type()]
+        types = [self.type()]
         while self._skip(","):
-            found.append(self.type())
+            types.append(self.type())
         self._take()
-        return found
+        return types
 
     def _fields(self) -> list[Json]:
-        found: list[Json] = []
+        fields: list[Json] = []
         self._take()
         while not self._skip(">"):
-            found.append(self._field())
+            fields.append(self._field())
             self._skip(",")
-        return found
+        return fields
 
     def _field(self) -> Object:
         name = read_name(self._take())
@@ -257,10 +257,10 @@ class _Reader:
         return token
 
     def _skip(self, text: str) -> bool:
-        found = self._next.text == text and self._next.kind in {"mark", "word"}
-        if found:
+        is_next = self._next.text == text and self._next.kind in {"mark", "word"}
+        if is_next:
             self._take()
-        return found
+        return is_next
 
 
 def _spatial(name: str, srid: str) -> str:

@@ -6,14 +6,16 @@ from arco.core.errors import Invalid
 from arco.iceberg.engine import shape
 from arco.iceberg.engine.metadata import Metadata
 from arco.iceberg.engine.shape import Object
-from arco.iceberg.engine.view_update import FORMAT_VERSION, ViewDraft, view_properties
-from arco.iceberg.engine.view_version import (
+from arco.iceberg.engine.view_update import (
+    FORMAT_VERSION,
     LAST_ADDED,
+    ViewDraft,
     read_version,
     read_view_schema,
     refuse_duplicate_dialects,
     schema_id,
     version_id,
+    view_properties,
 )
 from arco.iceberg.wire import CreateViewRequest
 

@@ -35,10 +35,10 @@ from arco.fold.tier2 import (
     LINEAGE_EDGES,
     PARTITIONS,
 )
+from arco.query.inputs import SnapshotSelector
 from arco.query.ledger_tail import LedgerTail, LedgerTailReader
 from arco.query.limits import QueryLimits
 from arco.query.lineage.graph import EDGE_COLUMNS, Mask, between_tables, mask
-from arco.query.snapshots import SnapshotSelector
 from arco.query.state_files import FileRows, TableCache, decode, merge
 from arco.query.system_tables import DomainTable
 
@@ -245,8 +245,8 @@ def _writers_of(partitions: pa.Table) -> PartitionWriters:
     last = pc.if_else(is_complete, run, pa.scalar(None, run.type))
     writer = pc.coalesce(rows.column("last_successful_execution_id"), last)
     unknown = pc.unique(tables.filter(pc.and_(is_written, pc.is_null(writer))))
-    known = pc.and_(is_written, pc.invert(pc.is_in(tables, value_set=unknown)))
-    pairs = pa.table({"table": tables.filter(known), "run": writer.filter(known)})
+    has_writer = pc.and_(is_written, pc.invert(pc.is_in(tables, value_set=unknown)))
+    pairs = pa.table({"table": tables.filter(has_writer), "run": writer.filter(has_writer)})
     pairs = pairs.group_by(["table", "run"]).aggregate([]).combine_chunks()
     has_failed = pc.equal(rows.column("status"), _FAILED).fill_null(fill_value=False)
     return PartitionWriters(

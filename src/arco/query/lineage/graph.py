@@ -99,9 +99,9 @@ def _endpoints(rows: pa.Table, side: str, tables_only: Mask, externals: set[str]
     )
     by_id = pc.binary_join_element_wise(BY_ID, column, "")
     by_name = pc.binary_join_element_wise(BY_NAME, name, "")
-    whole = pc.and_(pc.is_null(column), pc.equal(name, EVERY_COLUMN).fill_null(fill_value=False))
+    is_table = pc.and_(pc.is_null(column), pc.equal(name, EVERY_COLUMN).fill_null(fill_value=False))
     columns = pc.if_else(
-        pc.or_(pa.array(tables_only), whole),
+        pc.or_(pa.array(tables_only), is_table),
         pa.scalar(None, pa.string()),
         pc.coalesce(by_id, by_name),
     )

@@ -4,7 +4,6 @@ Partitions change far more often than edges. So edges and graphs are cached apar
 edges: a new state with the same superseded edges has the same graph.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -13,6 +12,7 @@ import pyarrow as pa
 
 from arco.core.errors import Conflict, Unavailable
 from arco.core.hashing import sha256_hex
+from arco.core.lru_cache import LruCache
 from arco.core.tasks import Task, Tasks
 from arco.query.ledger_tail import LedgerTail
 from arco.query.limits import QueryLimits
@@ -58,7 +58,7 @@ class _SharedResults(Generic[T]):
 
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks
-        self._cached: OrderedDict[str, Task[T]] = OrderedDict()
+        self._cached = LruCache[str, Task[T]](_CACHED)
 
     def __contains__(self, key: str) -> bool:
         return key in self._cached
@@ -66,16 +66,13 @@ class _SharedResults(Generic[T]):
     async def get(self, key: str, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         task = self._cached.get(key)
         if task is None:
-            task = self._cached[key] = self._tasks.spawn(make())
-            while len(self._cached) > _CACHED:
-                self._cached.popitem(last=False)
-        else:
-            self._cached.move_to_end(key)
+            task = self._tasks.spawn(make())
+            self._cached.put(key, task)
         try:
             return await task.wait()
         except Exception:
             if self._cached.get(key) is task:
-                del self._cached[key]  # the next request tries again
+                self._cached.pop(key)  # the next request tries again
             raise
 
 

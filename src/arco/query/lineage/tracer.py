@@ -15,6 +15,7 @@ from arco.catalog.reader import SnapshotReader
 from arco.core.errors import Invalid
 from arco.core.sql_literal import quote_texts
 from arco.fold.tier1 import DOMAIN
+from arco.query.inputs import parse_freshness
 from arco.query.limits import QueryLimits
 from arco.query.lineage.catalog_names import CatalogNames, find_column, unknown_table
 from arco.query.lineage.edges import EdgeReader, LineageSnapshot
@@ -32,7 +33,6 @@ from arco.query.lineage.response import (
 )
 from arco.query.lineage.response_builder import ResponseBuilder, steps_to
 from arco.query.lineage.traversal import WalkResult, find_impact, walk
-from arco.query.snapshots import parse_freshness
 
 MAX_TABLES = 10_000
 MAX_EDGES = 50_000  # of tables, and of columns

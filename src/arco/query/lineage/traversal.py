@@ -126,10 +126,10 @@ class _ImpactSearch:
         those of its whole table.
         """
         graph = self._graph
-        whole = frontier[(frontier >= self._first) & (frontier < self._itself)]
+        tables = frontier[(frontier >= self._first) & (frontier < self._itself)]
         columns = frontier[frontier < self._first]
-        begins, ends = self._edges_of(whole - self._first)
-        edges, origins = [ranges(begins, ends)], [np.repeat(whole, ends - begins)]
+        begins, ends = self._edges_of(tables - self._first)
+        edges, origins = [ranges(begins, ends)], [np.repeat(tables, ends - begins)]
         owners = [(columns, columns)]
         if reach == TABLE:
             owners.append((self._first + self._tables[columns], columns))

@@ -1,13 +1,13 @@
 """AWS: one IAM policy for each role, to be attached to the role's identity.
 
 What S3 can express: a write is a create if, and only if, it carries If-None-Match, which a policy sees as
-the key `s3:if-none-match`; so creates and hints are told apart, and nothing but a hint can be
+the key `s3:if-none-match`; so creates and hints are distinguished, and nothing but a hint can be
 overwritten. Multipart uploads carry no such header when they begin, so they are refused; Arco writes
 each object in one request.
 
 What it cannot: `*` in a resource crosses slashes (see `glob`). And S3 answers 403 instead of 404 for a
 missing object unless the identity may list that key; Arco probes for missing objects all the time, so
-whoever may read may list the same names.
+an identity that may read may list the same names.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ from arco.storage.roles import Role, Verb, patterns
 NOTES = (
     "Attach each policy to the identity of the process that has the role, and nothing else.",
     (
-        "Whoever may read may also list the names of what it may read: S3 answers 403 instead of 404 "
+        "An identity that may read may also list what it may read: S3 answers 403 instead of 404 "
         "for a missing object to an identity that may not list."
     ),
     f"Looser than the table, because '*' crosses slashes: {', '.join(loose_patterns())}.",

@@ -2,7 +2,7 @@
 
 What Azure can express: `blobs/add/action` creates a blob and cannot overwrite one, which takes
 `blobs/write`; so creates and hints are different actions, each with its own paths. Reading and listing
-are one action, told apart by the sub-operation. A missing blob is a 404 to whoever may read it.
+are one action, distinguished by the sub-operation. A missing blob is a 404 to an identity that may read it.
 
 What it cannot: `*` crosses slashes (see `glob`). `blobs/write` also creates, so who may hint a key may
 create it.
@@ -25,7 +25,7 @@ NOTES = (
         "Replace SUBSCRIPTION_ID, RESOURCE_GROUP and ACCOUNT; create the roles with `az role "
         "definition create`, the assignments with `az role assignment create --condition`."
     ),
-    "Whoever may overwrite a hint may also create it: one action does both.",
+    "An identity that may overwrite a hint may also create it: one action does both.",
     f"Looser than the table, because '*' crosses slashes: {', '.join(loose_patterns())}.",
     (
         "Signing needs a user delegation key, which is granted at the account; what is signed can do "

@@ -4,10 +4,10 @@ What IAM conditions can express: `startsWith`, `endsWith` and `extract` on `reso
 what they give. So one part of a path can be exact: cut it out with `extract`, put the name together
 again, compare. An identity with `create` and without `delete` cannot overwrite.
 
-What they cannot: overwriting takes `create` and `delete`, so whoever may hint a key may also create and
-delete it, which costs time, never truth (law 2); and the janitor, who deletes, could replace what it may
-create, but for floors, which it may not delete. Two open parts in one name cannot both be exact. A
-listing is checked against the bucket, not against objects: its prefix is seen as the attribute
+What they cannot: overwriting takes `create` and `delete`, so an identity that may hint a key may also
+create and delete it, which costs time, never truth (law 2); and the janitor, which deletes, could replace
+what it may create, except floors, which it may not delete. Two open parts in one name cannot both be
+exact. A listing is checked against the bucket, not against objects: its prefix is seen as the attribute
 `objectListPrefix`.
 """
 
@@ -31,14 +31,14 @@ NOTES = (
         "The bucket needs uniform bucket-level access."
     ),
     (
-        "Whoever may overwrite a hint may also create and delete it, and the janitor could replace what "
-        "it may create, but for floors, as it could delete it first anywhere: replacing takes both."
+        "An identity that may overwrite a hint may also create and delete it, and the janitor could "
+        "replace what it may create, except floors: replacing takes create and delete."
     ),
     f"Looser than the table, because one part of a name can be cut out: {', '.join(_loose())}.",
     (
-        "Whoever may read may also list the names of what it may read: Cloud Storage may answer 403 "
+        "An identity that may read may also list what it may read: Cloud Storage may answer 403 "
         "instead of 404 for a missing object to an identity that may not list. If `arco doctor` says "
-        "that a missing object is denied, grant storage.objects.list on the whole bucket, and use one "
+        "that a missing object is denied, grant storage.objects.list on the bucket, and use one "
         "bucket for each workspace."
     ),
     "Signing needs roles/iam.serviceAccountTokenCreator of the service account on itself.",
@@ -102,8 +102,8 @@ def _is_like(target: PolicyTarget, pattern: str) -> str:
         return starts
     match pattern.removesuffix("/*").split("*"):
         case [_, end] if is_open(pattern):
-            whole, part = _extract(f"{head}{{part}}{end}/"), _extract(f"{head}{{part}}/")
-            return f'({starts} && {whole} != "" && {whole} == {part})'
+            full, part = _extract(f"{head}{{part}}{end}/"), _extract(f"{head}{{part}}/")
+            return f'({starts} && {full} != "" && {full} == {part})'
         case [_, end] if end:
             part = _extract(f"{head}{{part}}/")
             return f'({starts} && resource.name == "{head}" + {part} + "{end}")'

@@ -95,8 +95,8 @@ def loose_patterns() -> list[str]:
 
 def too_deep(role: Role, verb: Verb) -> list[str]:
     """Globs of keys that `to_glob` matches although the table does not allow them."""
-    found = {each for pattern in patterns(role, verb) for each in _deeper(pattern)}
-    return sorted(each for each in found if not may(role, verb, each.replace(ANY_PART, "x")))
+    deeper = {each for pattern in patterns(role, verb) for each in _deeper(pattern)}
+    return sorted(each for each in deeper if not may(role, verb, each.replace(ANY_PART, "x")))
 
 
 def floor_globs() -> list[str]:

@@ -162,7 +162,7 @@ class Capture:
             )
             observation = _without_write(target, reads, planned)
         beside = [query for query in relevant if not _writes(query, target)]
-        for reason in self._reasons_for_doubt(beside, intermediate):
+        for reason in self._uncertainties(beside, intermediate):
             observation = observation.weaken("declared", reason)
         return observation
 
@@ -196,7 +196,7 @@ class Capture:
             self._notes.setdefault(f"its jobs are not known: {type(problem).__name__}")
             return False
 
-    def _reasons_for_doubt(
+    def _uncertainties(
         self, beside: list[ObservedQuery], intermediate: list[ObservedQuery]
     ) -> Iterator[str]:
         """Why columns may come from a source that is in no plan of the write."""

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 from arco.storage.chain import SHORTEST_RETENTION_MS
 
-from .iceberg_deeds import (
+from .iceberg_history import IcebergHistory
+from .iceberg_notes import Reply, Told, Wish
+from .iceberg_operations import (
     Append,
     Both,
     Create,
@@ -19,8 +21,6 @@ from .iceberg_deeds import (
     Rename,
     Undrop,
 )
-from .iceberg_history import IcebergHistory
-from .iceberg_notes import Reply, Told, Wish
 from .process import FURTHEST_CLOCK_MS
 from .world import HOUR_MS
 

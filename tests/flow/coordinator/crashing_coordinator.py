@@ -18,7 +18,7 @@ from arco.storage.backend import Backend, Meta
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.flow.coordinator.chains import Chains
-from tests.flow.coordinator.rig import Rig
+from tests.flow.coordinator.coordinator_setup import CoordinatorSetup
 from tests.ledger.simulated import Calm
 from tests.sim.future import Future
 from tests.sim.process import Life, Process
@@ -133,7 +133,7 @@ class Service:
         self.chains = Chains()
         self._objects = calm.objects
         self._process = Process(calm.life.world, "coordinator", self._live)
-        self._open: tuple[Life, Rig] | None = None
+        self._open: tuple[Life, CoordinatorSetup] | None = None
 
     @property
     def processes(self) -> int:
@@ -150,14 +150,14 @@ class Service:
         self._process.crash()
         self._process.world.after(SECOND_MS, self._process.restart)
 
-    async def call(self, call: Callable[[Rig], Coroutine[Any, Any, T]]) -> T:
+    async def call(self, call: Callable[[CoordinatorSetup], Coroutine[Any, Any, T]]) -> T:
         """The answer of a coordinator that lived long enough to give it."""
         while True:
             if self._open is None:
                 await self.runtime.clock.sleep(_LOOK_MS)
                 continue
-            life, rig = self._open
-            answer = SimTask(life, call(rig), "call")
+            life, setup = self._open
+            answer = SimTask(life, call(setup), "call")
             answer.watched = True
             while life.alive and not answer.done():
                 await self.runtime.clock.sleep(_LOOK_MS)
@@ -172,10 +172,10 @@ class Service:
         def store(role: Role) -> Store:
             return Store(backend, life.runtime, scope=Scope(), role=role)
 
-        rig = Rig(store, life.runtime, CrashingChains(self.chains, calls))
+        setup = CoordinatorSetup(store, life.runtime, CrashingChains(self.chains, calls))
         try:
-            await rig.coordinator.begin()
+            await setup.coordinator.begin()
         except ArcoError:
             self.crash()
             await Future[None]()
-        self._open = life, rig
+        self._open = life, setup

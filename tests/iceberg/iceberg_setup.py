@@ -54,10 +54,18 @@ from arco.storage.entry import Entry
 from arco.storage.external_location import ExternalLocation
 from arco.storage.retry import RetryingBackend
 from arco.storage.roles import Role
-from tests.catalog.workshop import ANN, IMPATIENT, SCOPE, Office, Post, WallClock, started
-from tests.catalog.workshop import Workshop as CatalogWorkshop
-from tests.catalog.workshop import arrives as arrives_there
-from tests.catalog.workshop import open_workshop as open_catalog
+from tests.catalog.catalog_setup import (
+    ANN,
+    IMPATIENT,
+    SCOPE,
+    ApiProcess,
+    CatalogSetup,
+    Post,
+    WallClock,
+    started,
+)
+from tests.catalog.catalog_setup import arrives as arrives_there
+from tests.catalog.catalog_setup import open_setup as open_catalog
 from tests.iceberg.engine.sample_metadata import ORDERS, update
 from tests.storage.interposed import Interposed
 from tests.stores import open_bench
@@ -165,7 +173,7 @@ class Api:
     """One API process."""
 
     line: Line
-    office: Office
+    api_process: ApiProcess
     iceberg: Iceberg
     clock: WallClock
 
@@ -264,13 +272,13 @@ class Api:
         """Wait for what goes on beside the answers."""
         for task in list(self.context.after_commit._running):
             await task.wait()
-        await self.office.idempotency.close()
+        await self.api_process.idempotency.close()
 
 
-class Workshop:
+class IcebergSetup:
     """A catalog, and everybody who works on it."""
 
-    def __init__(self, inner: CatalogWorkshop, outside: Backend, root_url: str) -> None:
+    def __init__(self, inner: CatalogSetup, outside: Backend, root_url: str) -> None:
         self.inner = inner
         self.root_url = root_url
         self.outside = outside
@@ -280,22 +288,22 @@ class Workshop:
     def api(self) -> Api:
         """One more API process."""
         line, runtime = Line(self.inner.backend), self.inner.runtime
-        office = self._office(line)
+        api_process = self._office(line)
         beyond = ExternalLocation(
             RetryingBackend(self.outside, runtime, retry=IMPATIENT), role=Role.API
         )
-        files = TableFiles(office.store, self.root_url, {ELSEWHERE: beyond})
+        files = TableFiles(api_process.store, self.root_url, {ELSEWHERE: beyond})
         locations = Locations(self.root_url, (ELSEWHERE,))
-        iceberg = open_iceberg(office.committer, office.idempotency, files, locations)
-        return Api(line, office, iceberg, self.inner.clock)
+        iceberg = open_iceberg(api_process.committer, api_process.idempotency, files, locations)
+        return Api(line, api_process, iceberg, self.inner.clock)
 
-    def _office(self, line: Line) -> Office:
+    def _office(self, line: Line) -> ApiProcess:
         """The parts below, with a lease that is over soon: many die here, and others wait for them."""
         store = self.inner.store(Role.API, line.backend)
         reader, writer = SnapshotReader(store), LedgerWriter(store, DOMAIN)
         lease = Lease(store, DOMAIN, holder="test", life_ms=100)
         committer = Committer(reader, writer, self.inner.post, lease, self.inner.rules)
-        return Office(store, reader, committer, lease, Idempotency(store))
+        return ApiProcess(store, reader, committer, lease, Idempotency(store))
 
     def pass_by(self, seconds: float) -> None:
         """Let time go by."""
@@ -338,27 +346,27 @@ class Workshop:
         return [key for key in await self.inner.keys("warehouse/") if part in key]
 
 
-def open_workshop(url: str = "memory://", store_url: str = "s3://bucket/") -> Workshop:
-    """A workshop on an empty store with this URL."""
+def open_setup(url: str = "memory://", store_url: str = "s3://bucket/") -> IcebergSetup:
+    """A setup on an empty store with this URL."""
     inner = open_catalog(
         url=url, rules=WorkspaceRules(routed_formats=frozenset({TableFormat.ICEBERG}))
     )
     outside = open_bench("memory://", inner.runtime).backend
-    return Workshop(inner, outside, f"{store_url}{SCOPE.prefix}")
+    return IcebergSetup(inner, outside, f"{store_url}{SCOPE.prefix}")
 
 
-async def begun() -> Workshop:
-    """A workshop with the namespace `s`."""
-    workshop = open_workshop()
-    await started(workshop.inner)
-    return workshop
+async def begun() -> IcebergSetup:
+    """A setup with the namespace `s`."""
+    setup = open_setup()
+    await started(setup.inner)
+    return setup
 
 
-async def with_table(*names: str) -> tuple[Workshop, list[str]]:
-    """A workshop with tables, and their ids."""
-    workshop = await begun()
-    made = [await workshop.a.create(name) for name in names or ("t",)]
-    return workshop, [id_of(each) for each in made]
+async def with_table(*names: str) -> tuple[IcebergSetup, list[str]]:
+    """A setup with tables, and their ids."""
+    setup = await begun()
+    made = [await setup.a.create(name) for name in names or ("t",)]
+    return setup, [id_of(each) for each in made]
 
 
 async def dies(api: Api, work: Coroutine[Any, Any, object]) -> None:
@@ -374,7 +382,7 @@ async def dies(api: Api, work: Coroutine[Any, Any, object]) -> None:
 
 
 async def dies_at_the_compactor(
-    shop: Workshop, api: Api, work: Coroutine[Any, Any, object], *, arrives: bool, nth: int = 1
+    shop: IcebergSetup, api: Api, work: Coroutine[Any, Any, object], *, arrives: bool, nth: int = 1
 ) -> None:
     """A process is gone when its nth change of the catalog is on its way, or just after it was made."""
 
@@ -438,7 +446,7 @@ def marks_of(loaded: LoadedMetadata) -> set[str]:
     return {key for key, value in properties.items() if value == "made"}
 
 
-async def set_unreserved(shop: Workshop, name: str, properties: dict[str, str]) -> None:
+async def set_unreserved(shop: IcebergSetup, name: str, properties: dict[str, str]) -> None:
     """Give a table properties as a version of Arco did that reserved no paths."""
     api = shop.api()
     loaded = await api.load(name)

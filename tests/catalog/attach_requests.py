@@ -9,7 +9,7 @@ from arco.catalog.decision import WorkspaceRules
 from arco.catalog.location import place_name
 from arco.catalog.model import TableFormat, TableRow
 from arco.core.errors import ArcoError
-from tests.catalog.workshop import S, Workshop, open_workshop, started
+from tests.catalog.catalog_setup import CatalogSetup, S, open_setup, started
 
 FOREIGN = "0c0ffee0-0000-4000-8000-000000000001"
 
@@ -46,28 +46,28 @@ RULED = WorkspaceRules(
 )
 
 
-async def routed_workshop() -> Workshop:
-    return await started(open_workshop(rules=RULED))
+async def routed_setup() -> CatalogSetup:
+    return await started(open_setup(rules=RULED))
 
 
-async def refuses(workshop: Workshop, request: Ddl, kind: type[ArcoError]) -> str:
+async def refuses(setup: CatalogSetup, request: Ddl, kind: type[ArcoError]) -> str:
     """A request is refused, and nothing has changed."""
-    before = (await workshop.manifests())[-1].rows_changed_at
+    before = (await setup.manifests())[-1].rows_changed_at
     with pytest.raises(kind) as refused:
-        await workshop.do(request)
+        await setup.do(request)
     assert type(refused.value) is kind
-    assert (await workshop.manifests())[-1].rows_changed_at == before
+    assert (await setup.manifests())[-1].rows_changed_at == before
     return str(refused.value)
 
 
-async def row_of(workshop: Workshop, number: int) -> TableRow:
+async def row_of(setup: CatalogSetup, number: int) -> TableRow:
     """The row as a stranger reads it, dropped or not."""
-    found = await (await workshop.cold().head()).find(table_id(number), dropped=True)
+    found = await (await setup.cold().head()).find(table_id(number), dropped=True)
     assert isinstance(found.row, TableRow)
     return found.row
 
 
-async def places(workshop: Workshop, location: str) -> list[str]:
+async def places(setup: CatalogSetup, location: str) -> list[str]:
     """Who lies at, in or around a location."""
-    found = await (await workshop.cold().head()).places_around(place_name(location))
+    found = await (await setup.cold().head()).places_around(place_name(location))
     return sorted(each.row.table_id for each in found)

@@ -212,10 +212,10 @@ class Plain:
 class Cutting:
     """A line to the store that can be cut."""
 
-    def __init__(self, workshop: "Workshop", only: str = "") -> None:
+    def __init__(self, setup: "CatalogSetup", only: str = "") -> None:
         self.is_cut = False
         self._only = only
-        self.backend = Interposed(workshop.backend, before=self._check)
+        self.backend = Interposed(setup.backend, before=self._check)
 
     async def _check(self, verb: str, key: str) -> None:
         if self.is_cut and self._only in key:
@@ -223,7 +223,7 @@ class Cutting:
 
 
 @dataclass
-class Office:
+class ApiProcess:
     """One API process."""
 
     store: Store
@@ -253,7 +253,7 @@ class Office:
 
 
 @dataclass
-class Workshop:
+class CatalogSetup:
     """A catalog, and everybody who works on it."""
 
     backend: Backend
@@ -261,18 +261,20 @@ class Workshop:
     clock: WallClock
     compactor: CatalogCompactor
     post: Post
-    api: Office
+    api: ApiProcess
     rules: WorkspaceRules
-    offices: list[Office] = field(default_factory=list)
+    api_processes: list[ApiProcess] = field(default_factory=list)
 
     def store(self, role: Role, backend: Backend | None = None) -> Store:
         return Store(backend or self.backend, self.runtime, scope=SCOPE, role=role, retry=IMPATIENT)
 
-    def office(self, post: Post | None = None, *, backend: Backend | None = None) -> Office:
+    def api_process(
+        self, post: Post | None = None, *, backend: Backend | None = None
+    ) -> ApiProcess:
         """One more API process."""
-        office = _office(self.store(Role.API, backend), post or self.post, self.rules)
-        self.offices.append(office)
-        return office
+        api_process = _office(self.store(Role.API, backend), post or self.post, self.rules)
+        self.api_processes.append(api_process)
+        return api_process
 
     async def do(self, *requests: Ddl) -> ChangeResult:
         """Carry requests out one after the other; the last one's answer."""
@@ -309,20 +311,20 @@ class Workshop:
         return [meta.key.removeprefix(SCOPE.prefix) async for meta in self.backend.list(below)]
 
     async def close(self) -> None:
-        for office in (self.api, *self.offices):
-            await office.idempotency.close()
-            await office.committer.close()
+        for api_process in (self.api, *self.api_processes):
+            await api_process.idempotency.close()
+            await api_process.committer.close()
         await self.compactor.close()
 
 
-def open_workshop(
+def open_setup(
     backend: Backend | None = None,
     *,
     url: str = "memory://",
     retention: timedelta = DEFAULT_RETENTION,
     rules: WorkspaceRules | None = None,
-) -> Workshop:
-    """A workshop on an empty store, or on one that is there already."""
+) -> CatalogSetup:
+    """A setup on an empty store, or on one that is there already."""
     clock = WallClock()
     runtime = open_runtime(clock)
     backend = backend or open_bench(url, runtime).backend
@@ -334,15 +336,15 @@ def open_workshop(
     compactor = CatalogCompactor(stores[Role.COMPACTOR], retention=retention)
     post = Post(compactor, runtime)
     api = _office(stores[Role.API], post, rules)
-    return Workshop(backend, runtime, clock, compactor, post, api, rules)
+    return CatalogSetup(backend, runtime, clock, compactor, post, api, rules)
 
 
-async def started(workshop: Workshop | None = None) -> Workshop:
-    """A workshop with the catalog `default` and the schema `s`."""
-    workshop = workshop or open_workshop()
-    await ensure_default(workshop.api.committer)
-    await workshop.schema("s")
-    return workshop
+async def started(setup: CatalogSetup | None = None) -> CatalogSetup:
+    """A setup with the catalog `default` and the schema `s`."""
+    setup = setup or open_setup()
+    await ensure_default(setup.api.committer)
+    await setup.schema("s")
+    return setup
 
 
 def open_runtime(clock: WallClock) -> Runtime:
@@ -351,11 +353,11 @@ def open_runtime(clock: WallClock) -> Runtime:
     return replace(system_runtime(), clock=clock)
 
 
-def _office(store: Store, post: Post, rules: WorkspaceRules) -> Office:
+def _office(store: Store, post: Post, rules: WorkspaceRules) -> ApiProcess:
     reader = SnapshotReader(store)
     lease = Lease(store, DOMAIN, holder="test", life_ms=600)
     committer = Committer(reader, LedgerWriter(store, DOMAIN), post, lease, rules)
-    return Office(store, reader, committer, lease, Idempotency(store))
+    return ApiProcess(store, reader, committer, lease, Idempotency(store))
 
 
 def new_table(name: str, *columns: str, schema: SchemaName = S) -> CreateTable:

@@ -41,7 +41,7 @@ BLOCKED = AttemptOutcome(status=TaskStatus.BLOCKED, error="a check failed")
 CANCELLED = AttemptOutcome(status=TaskStatus.CANCELLED)
 
 
-class Rig:
+class CoordinatorSetup:
     """One coordinator at a time; `restart` drops it and opens another one over the same store."""
 
     def __init__(
@@ -162,27 +162,28 @@ class Rig:
 
 
 def run_scenario(
-    scenario: Callable[[Rig], Coroutine[Any, Any, None]], sources: frozenset[str] = frozenset()
+    scenario: Callable[[CoordinatorSetup], Coroutine[Any, Any, None]],
+    sources: frozenset[str] = frozenset(),
 ) -> None:
     """Run a scenario in virtual time, over a store without faults."""
 
     async def run(calm: Calm) -> None:
-        rig = Rig(calm.store, calm.runtime, sources=sources)
-        await rig.coordinator.begin()
-        await scenario(rig)
-        await rig.coordinator.close()
+        setup = CoordinatorSetup(calm.store, calm.runtime, sources=sources)
+        await setup.coordinator.begin()
+        await scenario(setup)
+        await setup.coordinator.close()
 
     simulate(run)
 
 
 def simulated(
-    scenario: Callable[Concatenate[Rig, P], Coroutine[Any, Any, None]],
+    scenario: Callable[Concatenate[CoordinatorSetup, P], Coroutine[Any, Any, None]],
 ) -> Callable[P, None]:
-    """A test whose body is a scenario; pytest passes all arguments but `rig`."""
+    """A test whose body is a scenario; pytest passes all arguments but `setup`."""
 
     @wraps(scenario)
     def test(*args: P.args, **kwargs: P.kwargs) -> None:
-        run_scenario(lambda rig: scenario(rig, *args, **kwargs))
+        run_scenario(lambda setup: scenario(setup, *args, **kwargs))
 
     signature = inspect.signature(scenario)
     parameters = [*signature.parameters.values()][1:]

@@ -4,7 +4,8 @@ import random
 from collections.abc import Callable
 from uuid import UUID
 
-from .iceberg_deeds import (
+from .iceberg_notes import IcebergNotes
+from .iceberg_operations import (
     Append,
     Both,
     Change,
@@ -18,7 +19,6 @@ from .iceberg_deeds import (
     Rename,
     Undrop,
 )
-from .iceberg_notes import IcebergNotes
 
 NAMES = ("t1", "t1", "t1", "t2", "t2", "t3")
 

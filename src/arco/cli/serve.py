@@ -1,0 +1,211 @@
+"""`arco up`, all of Arco in one process with Spark in a child of it; and `arco api`, the API alone.
+
+After its start `arco up` prints the next steps for a new user.
+"""
+
+import os
+import shlex
+from collections.abc import Callable
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from cyclopts import Parameter
+
+from arco.cli.flags import DEFAULT_URL
+from arco.cli.settings import Flag
+from arco.server.listener import Auth, ListenSettings
+from arco.server.locations import AllowedLocations
+from arco.server.settings import (
+    CompactionInterval,
+    CompactionSettings,
+    MetadataRetention,
+    RowRetention,
+    RunRetention,
+    SparkSettings,
+    parse_spark_idle,
+)
+from arco.server.workspace_address import KEY_FILE, WorkspaceAddress
+
+# A server that listens on every address is local_url on this machine by these.
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - read, not listened on
+
+# The runs of the sample, also before they are compacted.
+_RUNS = "'SELECT execution_id, status, duration_ms FROM system.executions'"
+
+
+def first_steps(
+    place: WorkspaceAddress, listening: ListenSettings, *, sample: bool = False
+) -> Callable[[str], str]:
+    """The sentence with the URL of the server and what to do next."""
+
+    def sentence(url: str) -> str:
+        steps = ", ".join(_steps(place, listening, url, sample=sample))
+        return (
+            f"Arco is ready at {url}, on {place.describe()}. Next: {steps}, or open "
+            f"{_local(listening, url)}/api/v1/docs; Ctrl-C stops it."
+        )
+
+    return sentence
+
+
+def _steps(
+    place: WorkspaceAddress, listening: ListenSettings, url: str, *, sample: bool
+) -> list[str]:
+    steps = []
+    if listening.auth is Auth.LOCAL:
+        steps.append(f"`export ARCO_TOKEN=$({_minting(place)})`")
+    local_url = _local(listening, url)
+    steps.append(
+        _command("arco catalog list", "" if local_url == DEFAULT_URL else f"--url {local_url}")
+    )
+    if place.address().scheme != "memory":  # which only its own process can read
+        steps.append(_command("arco sql 'SHOW TABLES'", place.flags()))
+        if sample:
+            steps.append(_command(f"arco sql {_RUNS} --fresh", place.flags()))
+    return steps
+
+
+def _minting(place: WorkspaceAddress) -> str:
+    """The command that mints a token with the key that this process knows tokens by."""
+    key = os.environ.get(KEY_FILE)
+    before = f"{KEY_FILE}={shlex.quote(os.path.abspath(key))} " if key else ""  # noqa: PTH100 - keeps links
+    return f"{before}arco token mint user:me {place.flags()}".rstrip()
+
+
+def _command(words: str, flags: str) -> str:
+    return f"`{words} {flags}".rstrip() + "`"
+
+
+def _local(listening: ListenSettings, url: str) -> str:
+    """The URL by which this machine reaches the server."""
+    host = _EVERYWHERE.get(listening.host)
+    return url if host is None else f"http://{host}:{urlsplit(url).port}"
+
+
+def up(
+    *,
+    address: WorkspaceAddress | None = None,
+    listen: ListenSettings | None = None,
+    retention: MetadataRetention | None = None,
+    runs: RunRetention | None = None,
+    locations: AllowedLocations | None = None,
+    spark: SparkSettings | None = None,
+    spark_idle: Annotated[float, Parameter(metavar="MINUTES")] = 10,
+    rows: RowRetention | None = None,
+    interval: CompactionInterval | None = None,
+    sample: Flag = False,
+) -> None:
+    """Run everything on this machine: the API, the compactor and garbage collection.
+
+    Events are compacted on Spark, in a separate process that is started with the first of them.
+
+    Parameters
+    ----------
+    address
+        Where the metadata are.
+    listen
+        How it is reached.
+    retention
+        How long the past is kept.
+    runs
+        How long what runs leave behind is kept.
+    locations
+        Where tables may be stored outside the store.
+    spark
+        Where events are compacted.
+    spark_idle
+        End Spark after so long without events, to free its memory; the next event starts it again.
+        0 to keep it for good.
+    rows
+        How long rows are kept.
+    interval
+        How often few events are compacted.
+    sample
+        Put a small sample catalog in, for a first look around.
+    """
+    address, listen = address or WorkspaceAddress(), listen or ListenSettings()
+    retention, runs = retention or MetadataRetention(), runs or RunRetention()
+    locations, spark = locations or AllowedLocations(), spark or SparkSettings()
+    rows, interval = rows or RowRetention(), interval or CompactionInterval()
+    # Reject invalid settings before anything is opened.
+    listen.check()
+    retention.span()
+    runs.ms()
+    locations.urls()
+    spark.check()
+    rows.spans()
+    interval.pace()
+    spark_idle_ms = parse_spark_idle(spark_idle)
+
+    from arco.core.runtime import system_runtime
+    from arco.core.tasks import run
+    from arco.server.all_in_one import ServerSettings, serve_all_in_one
+
+    run(
+        serve_all_in_one(
+            address,
+            listen,
+            ServerSettings(listen.auth, retention, locations, runs),
+            system_runtime(),
+            compaction=CompactionSettings(spark, rows, interval),
+            spark_idle_ms=spark_idle_ms,
+            sample=sample,
+            ready=first_steps(address, listen, sample=sample),
+        )
+    )
+
+
+def api(
+    *,
+    address: WorkspaceAddress | None = None,
+    listen: ListenSettings | None = None,
+    retention: MetadataRetention | None = None,
+    locations: AllowedLocations | None = None,
+    compactor: Annotated[
+        str, Parameter(metavar="URL", env_var="ARCO_COMPACTOR_URL")
+    ] = "http://127.0.0.1:8182",
+    no_runs: Flag = False,
+) -> None:
+    """Run the API alone. The service token comes from ARCO_SERVICE_TOKEN.
+
+    Parameters
+    ----------
+    address
+        Where the metadata are.
+    listen
+        How it is reached.
+    retention
+        How long the past is kept.
+    locations
+        Where tables may be stored outside the store.
+    compactor
+        The compactor of this workspace; ARCO_COMPACTOR_URL works too.
+    no_runs
+        Leave runs of pipelines to another API of this workspace: only one process may coordinate them.
+    """
+    address, listen = address or WorkspaceAddress(), listen or ListenSettings()
+    retention, locations = retention or MetadataRetention(), locations or AllowedLocations()
+    # Reject invalid settings before anything is opened.
+    listen.check()
+    retention.span()
+    locations.urls()
+
+    from arco.core.runtime import system_runtime
+    from arco.core.tasks import run
+    from arco.server.processes import serve_api_process
+
+    store = address.describe()
+    run(
+        serve_api_process(
+            address,
+            listen,
+            retention,
+            compactor,
+            system_runtime(),
+            locations=locations,
+            coordinates_runs=not no_runs,
+            ready=lambda url: (
+                f"The API of Arco is ready at {url}, on {store}; its compactor is {compactor}."
+            ),
+        )
+    )
