@@ -20,12 +20,12 @@ INTEROP_READY := .venv-interop/.ready
 PEERS_READY := .venv-peers/.ready
 AZURITE_READY := tests/azurite/node_modules/.ready
 
-.PHONY: help setup azurite java run demo test check sim differential fuzz bench interop docs lock clean
+.PHONY: help setup azurite jars java run demo test check sim differential fuzz bench interop docs lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(READY) azurite ## Make .venv with everything locked, and Azurite for the tests; idempotent
+setup: $(READY) azurite jars ## Make .venv with everything locked; Azurite and Iceberg's jar for the tests; idempotent
 	@echo "Ready: .venv/bin/arco"
 
 # Asked first: without it nothing runs on Spark, and the rest takes minutes to install.
@@ -66,7 +66,7 @@ bench: $(READY) ## Print the speed table, each line beside a baseline of the sam
 
 interop: setup $(INTEROP_READY) ## Spark, PyIceberg, DuckDB, RCK; tests that need building or much time; KILLS=400
 	@tools/build_minio
-	@tools/fetch_jars
+	@$(BIN)/python tools/fetch_jars.py --interop
 	KILLS=$(KILLS) .venv-interop/bin/pytest -m interop tests
 
 docs: $(DOCS_READY) ## Build the documentation into site/
@@ -81,6 +81,10 @@ clean: ## Remove environments, caches and built files; never data (./.arco stays
 	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 azurite: $(AZURITE_READY)
+
+# Without it set-up fails, so that no test on Spark is skipped.
+jars: $(READY)
+	@$(BIN)/python tools/fetch_jars.py
 
 $(READY): requirements/dev.txt requirements/runtime.txt pyproject.toml tools/make_venv
 	@tools/make_venv .venv requirements/dev.txt
