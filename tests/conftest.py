@@ -25,7 +25,7 @@ os.environ.update(
 settings.register_profile("arco", deadline=None)
 settings.load_profile("arco")
 
-pytest_plugins = ["tests.stores", "tests.figures"]
+pytest_plugins = ["tests.stores", "tests.figures", "tests.quick"]
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -36,7 +36,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     at any later moment, in whichever test of the process runs then.
     """
     grouped = item.get_closest_marker("xdist_group")
-    if "pyspark" in sys.modules or (grouped and "spark" in grouped.args):
+    if "pyspark" in sys.modules or (grouped and grouped.args[0].startswith("spark")):
         unraisable = "ignore::pytest.PytestUnraisableExceptionWarning"
         item.add_marker(pytest.mark.filterwarnings(unraisable))
     return (yield)

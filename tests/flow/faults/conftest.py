@@ -17,7 +17,7 @@ _WITHOUT_SPARK = ("test_attempts.py", "test_clocks.py", "test_random.py")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent == _HERE and item.path.name not in _WITHOUT_SPARK:
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.xdist_group("spark-commands"))
             item.add_marker(pytest.mark.timeout(2_400))  # a JVM starts slowly on a busy machine
 
 
