@@ -20,7 +20,7 @@ INTEROP_READY := .venv-interop/.ready
 PEERS_READY := .venv-peers/.ready
 AZURITE_READY := tests/azurite/node_modules/.ready
 
-.PHONY: help setup azurite jars java run demo test check sim differential fuzz bench interop docs lock clean
+.PHONY: help setup azurite jars java run demo test quick check sim differential fuzz bench interop docs lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,8 +38,13 @@ run: java $(READY) ## Start Arco on ./.arco, run the shop of examples/shop on Sp
 demo: java $(READY) ## The same on a temporary directory; show what came of it, and stop
 	@$(BIN)/python tools/run_shop.py --demo --format $(FORMAT)
 
-test: java setup check ## check, then every test but those of sim and interop, on JOBS=3 processes
+# What waits for the network goes beside what computes.
+test: java ## setup and check, then every test but those of sim and interop, on JOBS=3 processes
+	@$(MAKE) --no-print-directory -j 4 setup check
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup
+
+quick: check ## check, then the tests that start no process, no Spark and no server: under two minutes
+	$(BIN)/pytest -n 2 -m 'not process and not interop and not sim' --no-processes
 
 check: $(READY) ## Formatter, linter, types, room arrows, and who may use clocks, randomness and threads
 	$(BIN)/ruff format --check .
@@ -52,6 +57,7 @@ sim: $(READY) ## Run SEEDS=1000 simulations, then explore models, crash points a
 	$(BIN)/python -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 	$(if $(SEED),,$(BIN)/python -m tests.sim --seeds 20 --twice)
 	$(if $(SEED),,$(BIN)/pytest -m sim -n 2 tests/models tests/sim)
+	$(if $(SEED),,$(BIN)/pytest -m 'not process and not interop and not sim' -n 2 --hypothesis-profile thorough)
 
 differential: SEEDS = 10000
 differential: $(READY) ## Random events by many ways to the same rows: SEEDS=10000, of these SPARK=300 on Spark too

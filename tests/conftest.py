@@ -21,8 +21,9 @@ os.environ.update(
     AWS_EC2_METADATA_DISABLED="true",
 )
 
-# No test is timed: a machine may be busy.
-settings.register_profile("arco", deadline=None)
+# No test is timed: a machine may be busy. `make sim` draws ten times as many examples.
+settings.register_profile("arco", deadline=None, max_examples=50)
+settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile("arco")
 
 pytest_plugins = ["tests.stores", "tests.figures", "tests.quick"]
