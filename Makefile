@@ -20,12 +20,12 @@ INTEROP_READY := .venv-interop/.ready
 PEERS_READY := .venv-peers/.ready
 AZURITE_READY := tests/azurite/node_modules/.ready
 
-.PHONY: help setup azurite java run demo test check sim differential fuzz bench interop docs lock clean
+.PHONY: help setup azurite jars java run demo test quick check sim differential fuzz bench interop docs lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(READY) azurite ## Create .venv with locked versions, and install Azurite for the tests; idempotent
+setup: $(READY) azurite jars ## Create .venv with locked versions; Azurite and Iceberg's jar for the tests; idempotent
 	@echo "Ready: .venv/bin/arco"
 
 # Checked first: without Java nothing runs on Spark, and the rest takes minutes to install.
@@ -38,8 +38,13 @@ run: java $(READY) ## Start Arco on ./.arco, run the shop of examples/shop on Sp
 demo: java $(READY) ## The same on a temporary directory; print the results, and stop
 	@$(BIN)/python tools/run_shop.py --demo --format $(FORMAT)
 
-test: java setup check ## Run check, then all tests except sim and interop, on JOBS=3 processes
+# What waits for the network runs beside what computes.
+test: java ## Run setup and check, then all tests except sim and interop, on JOBS=3 processes
+	@$(MAKE) --no-print-directory -j 4 setup check
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup
+
+quick: check ## Run check, then the tests that start no process, no Spark and no server: under two minutes
+	$(BIN)/pytest -n 2 -m 'not process and not interop and not sim' --no-processes
 
 check: $(READY) ## Formatter, linter, types, imports between packages, names, and use of clocks, randomness and threads
 	$(BIN)/ruff format --check .
@@ -53,6 +58,7 @@ sim: $(READY) ## Run SEEDS=1000 simulations, then explore models, crash points a
 	$(BIN)/python -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 	$(if $(SEED),,$(BIN)/python -m tests.sim --seeds 20 --twice)
 	$(if $(SEED),,$(BIN)/pytest -m sim -n 2 tests/models tests/sim)
+	$(if $(SEED),,$(BIN)/pytest -m 'not process and not interop and not sim' -n 2 --hypothesis-profile thorough)
 
 differential: SEEDS = 10000
 differential: $(READY) ## Fold random events in different ways and compare the rows; SEEDS=10000, of these SPARK=300 on Spark too
@@ -67,7 +73,7 @@ bench: $(READY) ## Print the speed table, each line beside a baseline of the sam
 
 interop: setup $(INTEROP_READY) ## Spark, PyIceberg, DuckDB, RCK; tests that need building or much time; KILLS=400
 	@tools/build_minio
-	@tools/fetch_jars
+	@$(BIN)/python tools/fetch_jars.py --interop
 	KILLS=$(KILLS) .venv-interop/bin/pytest -m interop tests
 
 docs: $(DOCS_READY) ## Build the documentation into site/
@@ -82,6 +88,10 @@ clean: ## Remove environments, caches and built files; never data (./.arco stays
 	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 azurite: $(AZURITE_READY)
+
+# Without it set-up fails, so that no test on Spark is skipped.
+jars: $(READY)
+	@$(BIN)/python tools/fetch_jars.py
 
 $(READY): requirements/dev.txt requirements/runtime.txt pyproject.toml tools/make_venv
 	@tools/make_venv .venv requirements/dev.txt

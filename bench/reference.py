@@ -22,7 +22,7 @@ def missing() -> str | None:
     if shutil.which("java") is None:
         return "Java was not found, so there is no peer to measure (install Java 17 and Maven)"
     if not (_JARS / ".sha256").exists():
-        return "the jars of the peer are not there: run tools/fetch_jars (needs Maven)"
+        return "the jars of the peer are not there: run make interop (needs Maven)"
     return None
 
 

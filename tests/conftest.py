@@ -21,11 +21,12 @@ os.environ.update(
     AWS_EC2_METADATA_DISABLED="true",
 )
 
-# No test is timed: a machine may be busy.
-settings.register_profile("arco", deadline=None)
+# No test is timed: a machine may be busy. `make sim` draws ten times as many examples.
+settings.register_profile("arco", deadline=None, max_examples=50)
+settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile("arco")
 
-pytest_plugins = ["tests.stores", "tests.figures"]
+pytest_plugins = ["tests.stores", "tests.figures", "tests.quick"]
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -36,7 +37,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     at any later moment, in whichever test of the process runs then.
     """
     grouped = item.get_closest_marker("xdist_group")
-    if "pyspark" in sys.modules or (grouped and "spark" in grouped.args):
+    if "pyspark" in sys.modules or (grouped and grouped.args[0].startswith("spark")):
         unraisable = "ignore::pytest.PytestUnraisableExceptionWarning"
         item.add_marker(pytest.mark.filterwarnings(unraisable))
     return (yield)

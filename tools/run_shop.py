@@ -20,10 +20,11 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from arco.flow.spark.jars import ICEBERG, VARIABLE, jar_cache
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHOP = REPOSITORY / "examples" / "shop"
 ARCO = Path(sys.executable).with_name("arco")
-KEPT_JAR = REPOSITORY / ".cache" / "jars" / "spark" / "iceberg-spark-runtime-4.1_2.13-1.11.0.jar"
 
 FIRST_TABLE = "default.raw.customers"
 
@@ -164,9 +165,7 @@ def _other_format(url: str, asked: str) -> str | None:
 
 def _has_jar() -> bool:
     """Whether Spark will find the jar of Iceberg on this machine."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "arco" / "jars"
-    kept = KEPT_JAR.is_file() or (cache / KEPT_JAR.name).is_file()
-    return kept or "ARCO_ICEBERG_JAR" in os.environ
+    return VARIABLE in os.environ or (jar_cache() / ICEBERG.file_name).is_file()
 
 
 def _last_run(url: str) -> str | None:
@@ -283,10 +282,7 @@ def run_without_steps(url: str, *arguments: str) -> int:
 
 
 def _environment(url: str) -> dict[str, str]:
-    environment = {**os.environ, "ARCO_URL": url}
-    if KEPT_JAR.is_file():  # fetched for the tests of this checkout
-        environment.setdefault("ARCO_ICEBERG_JAR", str(KEPT_JAR))
-    return environment
+    return {**os.environ, "ARCO_URL": url}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Java, and the jars that `tools/fetch_jars` has fetched."""
+"""Java, and the jars that `tools/fetch_jars.py` has fetched."""
 
 import shutil
 from pathlib import Path

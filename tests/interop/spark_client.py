@@ -15,7 +15,8 @@ import pytest
 
 from arco.cli.connect import SnippetEngine
 from arco.flow.spark.jars import SPARK_PACKAGE
-from tests.interop.java import jars, java
+from tests.iceberg_jar import iceberg_jar
+from tests.interop.java import java
 from tests.interop.rest import Rest
 
 # What Spark's own client leaves open is its affair.
@@ -101,7 +102,4 @@ def _with_local_jar(lines: str) -> str:
     """The lines with the jar from our folder instead of one that Spark would fetch itself."""
     wanted = f'.config("spark.jars.packages", "{SPARK_PACKAGE}")'
     assert wanted in lines
-    (jar,) = jars("spark").glob("*.jar")
-    _, artifact, release = SPARK_PACKAGE.split(":")
-    assert jar.name == f"{artifact}-{release}.jar"
-    return lines.replace(wanted, f'.config("spark.jars", "{jar}")')
+    return lines.replace(wanted, f'.config("spark.jars", "{iceberg_jar()}")')

@@ -24,7 +24,7 @@ _SHARES = {"up": 0.2, "apart": 0.4, "minio": 0.4}
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("make", "kills"), [(all_in_one, 3), (apart, 5)])
+@pytest.mark.parametrize(("make", "kills"), [(all_in_one, 2), (apart, 3)])
 async def test_kill_9_on_local_disk_loses_nothing_and_doubles_nothing(
     tmp_path: Path, runtime: Runtime, figure: Figure, make: Maker, kills: int
 ) -> None:

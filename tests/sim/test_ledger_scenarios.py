@@ -30,6 +30,7 @@ CLAIMS = {
 }
 
 
+@pytest.mark.sim
 @pytest.mark.parametrize(
     ("story", "happened"), [(StreamScenario, STREAMS), (ClaimScenario, CLAIMS)]
 )
@@ -46,9 +47,11 @@ def test_twenty_seeds_pass_and_a_lot_happens_in_them(
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_same_seed_gives_the_same_trace(name: str) -> None:
-    for seed in (1, 7, 10**9):
+def test_a_few_seeds_pass_and_the_same_seed_gives_the_same_trace(name: str) -> None:
+    """A sample of every scenario; `make sim` runs a thousand seeds, and twenty of them twice."""
+    for seed in (1, 7):
         first, second = (run_seed(SCENARIOS[name], seed, keep_trace=True) for _ in range(2))
+        assert first.violations == (), f"seed {seed}"
         assert first.trace_hash == second.trace_hash
         assert first.lines == second.lines != ()
 

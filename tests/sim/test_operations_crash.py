@@ -21,14 +21,14 @@ from .world import HOUR_MS, World
 @pytest.mark.parametrize(
     ("work", "halt", "nth"),
     [
-        ("append", "crash", 4),
-        ("append", "sleep", 4),
-        ("cycle", "crash", 3),
-        ("cycle", "sleep", 4),
-        ("merge", "crash", 10),
-        ("merge", "sleep", 15),
-        ("rebuild", "crash", 25),
-        ("collection", "crash", 25),
+        ("append", "crash", 8),
+        ("append", "sleep", 8),
+        ("cycle", "crash", 6),
+        ("cycle", "sleep", 8),
+        ("merge", "crash", 20),
+        ("merge", "sleep", 30),
+        ("rebuild", "crash", 50),
+        ("collection", "crash", 50),
     ],
 )
 def test_a_halt_at_a_storage_call_leaves_nothing_wrong(work: str, halt: str, nth: int) -> None:

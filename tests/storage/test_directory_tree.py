@@ -182,6 +182,7 @@ run(main(Path(sys.argv[1])))
 """
 
 
+@pytest.mark.process
 def test_objects_on_a_mount_below_the_root_are_neither_read_nor_written(root: Path) -> None:
     mount = root / "a/m"
     mount.mkdir(parents=True)

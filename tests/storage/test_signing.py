@@ -129,6 +129,7 @@ def test_the_installations_key_is_made_once_and_for_its_owner_alone(tmp_path: Pa
     assert list(path.parent.iterdir()) == [path]
 
 
+@pytest.mark.process
 def test_of_processes_that_start_together_one_key_stays(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"

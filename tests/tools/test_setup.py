@@ -2,11 +2,14 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from arco.flow.spark.jars import SPARK_PACKAGE, VARIABLE
 
 ROOT = Path(__file__).parents[2]
 
@@ -14,10 +17,10 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A PATH with nothing on it but what the scripts themselves need."""
-    for name in ("sh", "dirname", "touch"):
-        (tmp_path / name).symlink_to(
-            f"/bin/{name}" if Path(f"/bin/{name}").exists() else f"/usr/bin/{name}"
-        )
+    for name in ("sh", "dirname", "grep", "touch"):
+        command = shutil.which(name)
+        assert command is not None
+        (tmp_path / name).symlink_to(command)
     return tmp_path
 
 
@@ -105,7 +108,6 @@ def _environment(tmp_path: Path, pip: str) -> tuple[str, str]:
 
 
 def test_an_installation_of_minutes_says_how_far_it_is(path: Path, tmp_path: Path) -> None:
-    (path / "grep").symlink_to("/bin/grep")
     lines = "\n".join(f"echo Collecting package{number}==1" for number in range(1, 41))
 
     run = _run("make_venv", *_environment(tmp_path, lines), path=path)
@@ -116,7 +118,6 @@ def test_an_installation_of_minutes_says_how_far_it_is(path: Path, tmp_path: Pat
 
 
 def test_an_installation_that_fails_is_told(path: Path, tmp_path: Path) -> None:
-    (path / "grep").symlink_to("/bin/grep")
 
     run = _run("make_venv", *_environment(tmp_path, "echo no such thing >&2; exit 3"), path=path)
 
@@ -134,18 +135,44 @@ def test_without_node_the_set_up_goes_on_and_says_what_will_be_skipped(
     assert run.stdout.count("\n") == 1
 
 
+def _fetch_jars(*arguments: str, **environment: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, ROOT / "tools" / "fetch_jars.py", *arguments],
+        env={"PYTHONPATH": str(ROOT / "src")}
+        | {name: str(value) for name, value in environment.items()},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_without_the_jar_of_iceberg_the_set_up_stops_and_says_what_to_do(
+    tmp_path: Path, path: Path
+) -> None:
+    _put(path, "mvn", "exit 1")  # as one that is offline
+
+    run = _fetch_jars(PATH=path, XDG_CACHE_HOME=tmp_path / "cache")
+
+    assert run.returncode == 1
+    assert SPARK_PACKAGE in run.stderr
+    assert "go online" in run.stderr
+    assert VARIABLE in run.stderr
+    assert run.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize("missing", ["mvn", "java"])
-def test_without_maven_or_java_it_says_which_tests_will_be_skipped(
-    path: Path, missing: str
+def test_without_maven_or_java_it_says_which_tests_of_interop_will_be_skipped(
+    path: Path, tmp_path: Path, missing: str
 ) -> None:
     for name in {"mvn", "java"} - {missing}:
-        _put(path, name, "exit 0")
+        _put(path, name, "echo 'openjdk version \"17.0.1\"'")
+    jar = tmp_path / "iceberg.jar"
+    jar.touch()
 
-    run = _run("fetch_jars", path=path)
+    run = _fetch_jars("--interop", **{"PATH": path, VARIABLE: jar})
 
     assert run.returncode == 0
     assert "Java 17 and Maven" in run.stdout
-    assert run.stdout.count("\n") == 1
 
 
 def test_without_uv_the_lock_says_what_to_install(path: Path) -> None:
@@ -180,4 +207,4 @@ def test_make_alone_explains_every_target() -> None:
     run = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True)
 
     explained = re.findall(r"^  make ([a-z]+) +\S", run.stdout, re.MULTILINE)
-    assert set(explained) == set(phony.split()) - {"azurite", "java"}
+    assert set(explained) == set(phony.split()) - {"azurite", "jars", "java"}

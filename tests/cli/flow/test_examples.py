@@ -12,7 +12,7 @@ from tests.cli.command import Run, arco
 SHOP = Path(__file__).parents[3] / "examples" / "shop"
 BLOCKED = {"silver.web_events@ds=2026-01-08", "gold.conversion@ds=2026-01-08"}
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.xdist_group("spark-commands"), pytest.mark.timeout(900)]
 
 
 def unit_tests(folder: Path) -> Run:

@@ -8,7 +8,7 @@ from arco.core.errors import Unsupported
 from arco.core.java import check_java
 from tests.flow.faults.pipeline import FIRST, MADE
 from tests.flow.faults.project_root import ProjectRoot
-from tests.flow.faults.spark_flags import iceberg_jar
+from tests.iceberg_jar import iceberg_jar
 
 _HERE = Path(__file__).parent
 _WITHOUT_SPARK = ("test_attempts.py", "test_clocks.py", "test_random.py")
@@ -17,7 +17,7 @@ _WITHOUT_SPARK = ("test_attempts.py", "test_clocks.py", "test_random.py")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent == _HERE and item.path.name not in _WITHOUT_SPARK:
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.xdist_group("spark-commands"))
             item.add_marker(pytest.mark.timeout(2_400))  # a JVM starts slowly on a busy machine
 
 
@@ -32,10 +32,7 @@ def java() -> None:
 
 @pytest.fixture(scope="session")
 def jar(java: None) -> None:
-    if iceberg_jar() is None:
-        pytest.skip(
-            "the jar of Iceberg is not there: install Java 17 and Maven, then `make interop`"
-        )
+    iceberg_jar()
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from tests.cli.command import ARCO
 from tests.flow.faults import spark_flags
 from tests.flow.faults.kill_points import KillPoint
 from tests.flow.faults.pipeline import write_project
+from tests.iceberg_jar import iceberg_jar
 
 REPOSITORY = Path(__file__).parents[3]
 TIMEOUT_S = 900  # a JVM starts slowly on a busy machine, and a lease has to end
@@ -90,8 +91,7 @@ class ProjectRoot:
 def environment() -> dict[str, str]:
     """The environment without settings of the user, and with the jar that Spark needs."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ARCO_")}
-    jar = spark_flags.iceberg_jar()
-    return kept if jar is None else kept | {"ARCO_ICEBERG_JAR": str(jar)}
+    return kept | {"ARCO_ICEBERG_JAR": str(iceberg_jar())}
 
 
 def run_command(command: list[str], within_s: float) -> CommandResult:

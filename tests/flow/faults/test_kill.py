@@ -125,12 +125,3 @@ def test_partitions_of_one_table_that_are_published_at_one_moment_all_land(
         run_command = place.together(4, *both, partitions=f"{FIRST}..{SECOND}")
         assert run_command.code == 0, run_command.errors[-2_000:]
         _check_rows(rows_at(place.root, both), both, rows_after([FIRST, SECOND], both))
-
-
-def test_a_run_that_was_killed_right_after_it_published_is_taken_over(place: ProjectRoot) -> None:
-    tables = ("made.parquet_append", "made.parquet_replace_partition")
-    after = killed(place, KillPoint.AFTER_PUBLISH, tables)
-    _check_rows(after.rows, tables, rows_after([SECOND], tables))
-    assert after.rows[TOTAL] == rows_after([SECOND], [TOTAL])[TOTAL]
-    assert set(after.tasks) <= ENDED
-    assert after.executions == {"SUCCESS": 1, "FAILED": 1}

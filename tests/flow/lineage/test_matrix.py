@@ -7,7 +7,7 @@ import pytest
 from tests.flow.lineage.cases import CASES
 from tests.flow.lineage.expected_lineage import Case
 from tests.flow.lineage.matrix import run_case
-from tests.interop.java import jars
+from tests.iceberg_jar import iceberg_jar
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,9 +32,8 @@ def test_each_case_has_a_name_of_its_own_and_there_are_many() -> None:
 @pytest.mark.interop
 @pytest.mark.timeout(600)
 def test_the_whole_matrix_holds_with_iceberg_on_a_spark_of_its_own() -> None:
-    (jar,) = jars("spark").glob("*.jar")
     ran = subprocess.run(
-        [sys.executable, "-m", "tests.flow.lineage.matrix", str(jar)],
+        [sys.executable, "-m", "tests.flow.lineage.matrix", str(iceberg_jar())],
         capture_output=True,
         text=True,
         check=False,

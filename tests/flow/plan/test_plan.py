@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from arco.core import json
 from arco.flow.plan.plan import BlockedPartition, Plan, plan_document
@@ -68,6 +69,7 @@ sys.stdout.buffer.write(msgspec.json.encode(found, order="deterministic"))
 """
 
 
+@pytest.mark.process
 def test_another_process_with_another_hash_seed_plans_the_same_bytes(made: Shop) -> None:
     made.lake.fill("raw.orders", "ds=2026-01-09", "ds=2026-01-12")
     del made.lake.tables["default.gold.b"]["ds=2026-01-06"]

@@ -14,10 +14,11 @@ import boto3
 import pyarrow.parquet as pq
 import pytest
 
-from arco.flow.spark.jars import S3_VARIABLE, VARIABLE
+from arco.flow.spark.jars import S3_VARIABLE, VARIABLE, s3_jars
 from tests.cli import command
 from tests.cli.serving import Served, inherited, serving
-from tests.interop.java import jars, java
+from tests.iceberg_jar import iceberg_jar
+from tests.interop.java import java
 from tests.spark.cluster import cluster, executors
 from tests.stores import store_url
 
@@ -94,11 +95,9 @@ def project(tmp_path: Path) -> Path:
 
 
 def variables() -> dict[str, str]:
-    """Where the jars are; nothing is fetched."""
+    """Where the jars are."""
     java()
-    [iceberg] = jars("spark").glob("*.jar")
-    s3 = sorted(jars("s3").glob("*.jar"))
-    return {VARIABLE: str(iceberg), S3_VARIABLE: ",".join(map(str, s3))}
+    return {VARIABLE: str(iceberg_jar()), S3_VARIABLE: ",".join(map(str, s3_jars().paths))}
 
 
 def begin(project: Path, *flags: str) -> subprocess.Popen[str]:

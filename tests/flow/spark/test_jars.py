@@ -26,6 +26,7 @@ NAME = "iceberg-spark-runtime-4.1_2.13-1.11.0.jar"
 def right(monkeypatch: pytest.MonkeyPatch) -> bytes:
     """The content that counts as the jar."""
     content = b"a jar"
+    monkeypatch.delenv("JAVA_HOME", raising=False)
     digest = hashlib.sha256(content).hexdigest()
     monkeypatch.setattr(jars, "ICEBERG", Artifact(SPARK_PACKAGE, digest))
     monkeypatch.setattr(jars, "S3", tuple(Artifact(each.package, digest) for each in S3))
@@ -77,6 +78,29 @@ def test_maven_fetches_it_once(
     assert [each.name for each in cache.iterdir()] == [NAME]
     monkeypatch.setenv("PATH", "/nowhere")
     assert iceberg_jars({}, cache).paths == (cache / NAME,)
+
+
+def test_without_maven_the_ivy_of_spark_fetches_it(
+    tmp_path: Path, right: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = tmp_path / "home" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(
+        "#!/bin/sh\n"
+        "[ $1 = -version ] && echo 'openjdk version \"17.0.1\"' && exit\n"
+        'echo "$@" >"${0%/*}/asked"\n'
+        "while [ $1 != -dependency ]; do shift; done\n"
+        f"printf '{right.decode()}' >\"${{6%/*}}/$3-$4.jar\"\n"
+    )
+    java.chmod(0o755)
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
+    cache = tmp_path / "cache"
+    assert iceberg_jars({}, cache).paths == (cache / NAME,)
+    asked = (java.parent / "asked").read_text().split()
+    ivy = Path(asked[asked.index("-jar") + 1])
+    assert ivy.is_file()
+    assert asked[asked.index("-dependency") + 1 :][:3] == SPARK_PACKAGE.split(":")
 
 
 def test_what_maven_brings_is_checked(

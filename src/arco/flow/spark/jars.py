@@ -1,8 +1,8 @@
 """The jars by which Spark supports Iceberg and S3: found on disk, or fetched once.
 
 A jar that the user names is used as it is. A cached or fetched jar is checked by its hash, as its code runs
-with the user's rights. Without Maven, Spark fetches Iceberg's jar itself, but not those of S3: it would
-also fetch all their optional dependencies, ten times their size.
+with the user's rights. Maven fetches where it is installed, as its settings may name a mirror; elsewhere
+Ivy does, which comes with Spark. Neither fetches dependencies, which for S3 are ten times as large.
 """
 
 import hashlib
@@ -11,9 +11,11 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from arco.core.errors import Unsupported
+from arco.core.java import Java, find_java
 
 SPARK_PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
 VARIABLE = "ARCO_ICEBERG_JAR"
@@ -89,24 +91,30 @@ class Jars:
         return files if self.package is None else {**files, "spark.jars.packages": self.package}
 
 
+def jar_cache(environ: Mapping[str, str] = os.environ) -> Path:
+    """The folder that fetched jars are kept in."""
+    base = environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "arco" / "jars"
+
+
 def iceberg_jars(environ: Mapping[str, str] = os.environ, cache: Path | None = None) -> Jars:
-    """The jar that is named, cached or fetched by Maven; otherwise Spark has to fetch it."""
+    """The jar that is named, cached or fetched; otherwise Spark has to fetch it."""
     if names := environ.get(VARIABLE):
         return Jars(_named_files(VARIABLE, names))
-    cached = _cached(ICEBERG, cache or _cache(environ))
+    cached = _cached(ICEBERG, cache or jar_cache(environ))
     return Jars(package=SPARK_PACKAGE) if cached is None else Jars((cached,))
 
 
 def s3_jars(environ: Mapping[str, str] = os.environ, cache: Path | None = None) -> Jars:
-    """The jars by which Spark reaches S3: named, cached or fetched by Maven."""
+    """The jars by which Spark reaches S3: named, cached or fetched."""
     if names := environ.get(S3_VARIABLE):
         return Jars(_named_files(S3_VARIABLE, names))
-    folder = cache or _cache(environ)
+    folder = cache or jar_cache(environ)
     paths = {each.package: _cached(each, folder) for each in S3}
     if missing := [package for package, path in paths.items() if path is None]:
         raise Unsupported(
             f"the tables lie on S3, and Spark reaches it with {', '.join(missing)}, which could not be "
-            f"fetched: install Maven and go online, or set {S3_VARIABLE} to the files, with commas between"
+            f"fetched: go online, or set {S3_VARIABLE} to the files, with commas between"
         )
     return Jars(tuple(path for path in paths.values() if path is not None))
 
@@ -119,30 +127,21 @@ def _named_files(variable: str, names: str) -> tuple[Path, ...]:
     return tuple(path.resolve() for path in paths)
 
 
-def _cache(environ: Mapping[str, str]) -> Path:
-    base = environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "arco" / "jars"
-
-
 def _cached(artifact: Artifact, cache: Path) -> Path | None:
     path = cache / artifact.file_name
     return path if artifact.is_at(path) or _fetch(artifact, path) else None
 
 
 def _fetch(artifact: Artifact, path: Path) -> bool:
-    """Have Maven fetch a jar; other processes see the complete file or none."""
-    maven = shutil.which("mvn")
-    if maven is None:
-        return False
+    """Fetch a jar; other processes see the complete file or none."""
     folder = path.parent / f"fetching-{os.getpid()}"
-    command = [
-        *(maven, "--quiet", "--batch-mode", "-Dstyle.color=never"),
-        *("dependency:copy", f"-Dartifact={artifact.package}", f"-DoutputDirectory={folder}"),
-    ]
+    command = _maven(artifact, folder) or _ivy(artifact, folder)
+    if command is None:
+        return False
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # Maven runs in this folder, as it must not find a project.
-        subprocess.run(  # noqa: S603 - Maven with constant arguments
+        # It runs in this folder, as Maven must not find a project.
+        subprocess.run(  # noqa: S603 - a program that was looked up, with constant arguments
             command, cwd=folder, capture_output=True, timeout=_FETCH_S, check=True
         )
         fetched = folder / path.name
@@ -154,3 +153,30 @@ def _fetch(artifact: Artifact, path: Path) -> bool:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return True
+
+
+def _maven(artifact: Artifact, folder: Path) -> list[str] | None:
+    """The command by which Maven puts a jar into a folder, if Maven is installed."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        return None
+    return [
+        *(maven, "--quiet", "--batch-mode", "-Dstyle.color=never"),
+        *("dependency:copy", f"-Dartifact={artifact.package}", f"-DoutputDirectory={folder}"),
+    ]
+
+
+def _ivy(artifact: Artifact, folder: Path) -> list[str] | None:
+    """The same with the Ivy of the installed Spark, if there is a Java to run it."""
+    java, spark = find_java(), find_spec("pyspark")
+    if not isinstance(java, Java) or spark is None or spark.origin is None:
+        return None
+    ivy = next(Path(spark.origin).parent.glob("jars/ivy-*.jar"), None)
+    if ivy is None:
+        return None
+    return [
+        *(java.command, "-jar", str(ivy), "-warn", "-cache", str(folder / "cache")),
+        *("-confs", "master", "-types", "jar"),  # without dependencies, sources and documentation
+        *("-dependency", *artifact.package.split(":")),
+        *("-retrieve", str(folder / "[artifact]-[revision].[ext]")),
+    ]

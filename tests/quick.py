@@ -1,0 +1,75 @@
+"""Which tests `make quick` leaves out: those that start a process, Spark or a server, or explore for long.
+
+They have the mark `process`: by their path, by the kind of store that they run on, or in their file. With
+`--no-processes` all others are held to it: one that starts a process or listens on a port fails.
+
+The marked tests of a file run in one process of `pytest -n`, so that its server is started once. Spark has
+larger groups, which the conftest of each folder names.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+_TESTS = Path(__file__).parent
+_PATHS = (
+    *("api", "cli", "client", "differential", "faults", "interop", "models", "processes", "query"),
+    *("server", "sim", "spark", "tools", "flow/faults", "flow/spark", "flow/worker"),
+    *("compactor/test_tamper.py", "compactor/test_verify_tier2.py"),  # every change of every byte
+    *("core/test_environment.py", "core/test_java.py", "flow/define/test_fingerprint.py"),
+    *("flow/coordinator/test_run_reader.py", "flow/plan/test_state_reader.py"),
+    *("storage/test_processes.py", "storage/test_scratch.py"),
+)
+_SPARK_FOLDERS = ("spark", "flow/faults", "flow/lineage", "flow/spark")
+_STORES = {"azurite", "fault-azure", "fault-gcs", "fault-s3", "minio", "moto"}
+_FIXTURES = {"faults", "fault_server", "azurite_url", "minio_url", "moto_url", "spark"}
+_REFUSED = {"os.exec", "os.fork", "os.posix_spawn", "socket.bind", "subprocess.Popen"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--no-processes", action="store_true", help="fail a test that starts a process or a server"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--no-processes"):
+        sys.addaudithook(_refuse)
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if _starts_processes(item):
+            item.add_marker(pytest.mark.process)
+            if not _is_below(item, _SPARK_FOLDERS) and not item.get_closest_marker("xdist_group"):
+                item.add_marker(pytest.mark.xdist_group(item.path.relative_to(_TESTS).as_posix()))
+
+
+def _is_below(item: pytest.Item, paths: tuple[str, ...]) -> bool:
+    path = item.path.relative_to(_TESTS)
+    return any(path.is_relative_to(each) for each in paths)
+
+
+def _starts_processes(item: pytest.Item) -> bool:
+    if _is_below(item, _PATHS):
+        return True
+    assert isinstance(item, pytest.Function)
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    stores = {each for each in parameters if isinstance(each, str)}
+    return bool(_STORES & stores) or bool(_FIXTURES & set(item.fixturenames))
+
+
+def _refuse(event: str, arguments: tuple[object, ...]) -> None:
+    is_local = event == "socket.bind" and isinstance(
+        arguments[1], str | bytes
+    )  # a path, not a port
+    if (
+        event in _REFUSED and not is_local and "PYTEST_CURRENT_TEST" in os.environ
+    ):  # xdist's come before
+        raise RuntimeError(
+            f"{event} in a test that `make quick` runs: mark it with pytest.mark.process, "
+            "or name its file in tests/quick.py"
+        )
