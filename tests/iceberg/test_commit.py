@@ -306,7 +306,7 @@ async def test_writers_of_one_process_take_turns_and_write_no_file_for_nothing()
     shop, _ = await with_table("t")
     await asyncio.gather(*(shop.a.mark("t", f"m{n}") for n in range(8)))
     assert len(await shop.files()) == 9
-    await until(lambda: not shop.a.context.lanes._waiting)
+    await until(lambda: not shop.a.context.table_locks._waiting)
 
 
 def _wider(name: str) -> dict[str, Json]:

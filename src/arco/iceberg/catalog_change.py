@@ -106,7 +106,7 @@ class RenameWork(FixedIdsWork):
         return None if done is None else table_answer(claim.ids["table"])
 
     async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
-        table_id, verdict = claim.ids["table"], None
+        table_id, problem = claim.ids["table"], None
         if not table_id:
             return error_answer(not_found_error(self._kind, self._source))
         request = MoveTable(table_id=table_id, schema=self._target.schema, name=self._target.name)
@@ -114,12 +114,12 @@ class RenameWork(FixedIdsWork):
             try:
                 await change_catalog(self._context, claim, hold, request, self._caller.actor)
             except CatalogRefusal as refusal:
-                verdict = refusal.problem
+                problem = refusal.problem
             else:
                 return table_answer(table_id)
-            if not isinstance(verdict, AlreadyExists) or await self._is_taken():
+            if not isinstance(problem, AlreadyExists) or await self._is_taken():
                 break
-        return error_answer(await self._refusal(verdict))
+        return error_answer(await self._refusal(problem))
 
     async def _is_taken(self) -> bool:
         """Whether the target name is taken; the check releases a dead name."""
@@ -170,6 +170,6 @@ class DescribeWork(FixedIdsWork):
             return error_answer(not_found_error(ObjectKind.VIEW, self._name))
         try:
             await change_catalog(self._context, claim, hold, self._request, self._caller.actor)
-        except CatalogRefusal as verdict:
-            return error_answer(verdict.problem)
+        except CatalogRefusal as refusal:
+            return error_answer(refusal.problem)
         return table_answer(claim.ids["table"])

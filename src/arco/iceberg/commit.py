@@ -114,7 +114,7 @@ class CommitWork(FixedIdsWork):
         table_id = claim.ids["table"]
         if not table_id:
             return error_answer(not_found_error(self._engine.kind, self._name))
-        async with self._context.lanes.hold(table_id):
+        async with self._context.table_locks.hold(table_id):
             return await self._perform_locked(table_id, claim, hold)
 
     async def _perform_locked(self, table_id: str, claim: Claim, hold: ClaimHold) -> Answer:
@@ -131,8 +131,8 @@ class CommitWork(FixedIdsWork):
                 prepared = self._prepare(base, table_head, claim)
                 if prepared is not None:
                     prepared = await self._with_publication(chain, table_head, base, prepared)
-            except (Invalid, Conflict, NotFound, AttemptFenced) as verdict:
-                return error_answer(verdict)
+            except (Invalid, Conflict, NotFound, AttemptFenced) as refusal:
+                return error_answer(refusal)
             if prepared is None:
                 result = OperationResult(table_id=table_id, metadata_location=table_head.location)
                 return success_answer(result, has_landed=False)

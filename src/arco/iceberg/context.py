@@ -64,7 +64,7 @@ class IcebergContext:
     pointers: Pointers
     heads: PointerHeads
     unresolved_names: UnresolvedNames
-    lanes: KeyedLock
+    table_locks: KeyedLock
     metadata_cache: MetadataCache
     after_commit: AfterCommit
     published: PublicationLog = field(default_factory=lambda: PublicationLog(publication_of))

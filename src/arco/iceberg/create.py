@@ -178,14 +178,14 @@ class CreateWork(FixedIdsWork):
             tries += 1
             try:
                 await change_catalog(context, claim, hold, request, creation.caller.actor)
-            except CatalogRefusal as verdict:
+            except CatalogRefusal as refusal:
                 occupant = await find_occupant(context, creation.name)
-                was_dead = occupant is None and isinstance(verdict.problem, AlreadyExists)
+                was_dead = occupant is None and isinstance(refusal.problem, AlreadyExists)
                 if was_dead and tries < _MOST_TRIES:
                     continue  # the name was dead and is released now
-                if occupant is not None and isinstance(verdict.problem, AlreadyExists):
+                if occupant is not None and isinstance(refusal.problem, AlreadyExists):
                     return await _name_taken_answer(context, creation, occupant)
-                return error_answer(creation_error(creation, verdict.problem, occupant))
+                return error_answer(creation_error(creation, refusal.problem, occupant))
             return await self._alive(table_id, pointer)
 
     async def _alive(self, table_id: str, pointer: Pointer) -> Answer:

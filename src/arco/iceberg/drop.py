@@ -81,7 +81,7 @@ class DropWork(FixedIdsWork):
         if not table_id:
             return error_answer(not_found_error(self._kind, self._name))
         await self._context.unresolved_names.add([table_id], self._is_open)
-        async with self._context.lanes.hold(table_id):
+        async with self._context.table_locks.hold(table_id):
             return await self._perform_locked(table_id, claim, hold)
 
     async def _perform_locked(self, table_id: str, claim: Claim, hold: ClaimHold) -> Answer:
@@ -179,7 +179,7 @@ class UndropWork(FixedIdsWork):
         return None if done is None else table_answer(self._table_id)
 
     async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
-        async with self._context.lanes.hold(self._table_id):
+        async with self._context.table_locks.hold(self._table_id):
             table_head = await self._revived(claim, hold)
         if table_head is None:
             return error_answer(
@@ -192,10 +192,10 @@ class UndropWork(FixedIdsWork):
             try:
                 await change_catalog(self._context, claim, hold, request, self._caller.actor)
                 break
-            except CatalogRefusal as verdict:
-                was_dead = isinstance(verdict.problem, AlreadyExists) and not await self._is_taken()
+            except CatalogRefusal as refusal:
+                was_dead = isinstance(refusal.problem, AlreadyExists) and not await self._is_taken()
                 if not was_dead or tries == _MOST_TRIES:
-                    return error_answer(verdict.problem)
+                    return error_answer(refusal.problem)
         if table_head.chain_head.entry is not None:
             self._context.after_commit.schedule(self._table_id, table_head.chain_head.entry)
         return table_answer(self._table_id, table_head.location)

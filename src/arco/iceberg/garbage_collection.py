@@ -87,9 +87,9 @@ class TableGarbageCollector:
         *,
         dry_run: bool = False,
         progress: Callable[[int], None] | None = None,
-        tell: Callable[[str, Exception], None] | None = None,
+        on_error: Callable[[str, Exception], None] | None = None,
     ) -> TableGcReport:
-        """Collect all tables; a failure with one does not end it and is passed to `tell`."""
+        """Collect all tables; a failure with one does not end it and is passed to `on_error`."""
         done = TableGcReport(dry_run=dry_run)
 
         async def guarded(what: str, work: Awaitable[None]) -> None:
@@ -98,8 +98,8 @@ class TableGarbageCollector:
             except ArcoError as problem:
                 done.problems += 1
                 done.failed.append(what)
-                if tell is not None:
-                    tell(what, problem)
+                if on_error is not None:
+                    on_error(what, problem)
 
         before_ms = await store_now_ms(self._janitor) - self._retention_ms
         snapshot, count = await self._context.reader.head(), 0

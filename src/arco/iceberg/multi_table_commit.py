@@ -177,9 +177,9 @@ class MultiTableCommitWork:
         except Conflict:
             await self._abort(transaction)
             return None
-        except CatalogRefusal as verdict:
+        except CatalogRefusal as refusal:
             await self._abort(transaction)
-            return await self._name_error(verdict.problem, number)
+            return await self._name_error(refusal.problem, number)
         except ArcoError as problem:
             await self._abort(transaction)
             raise Unavailable("the transaction could not be stored; retry") from problem
@@ -198,10 +198,10 @@ class MultiTableCommitWork:
         try:
             tables = await self._prepare_tables(ids, claim, transaction)
             return tables, [await self._check_creation(each) for each in self._creations]
-        except (NoSuchTable, NoSuchSchema, AlreadyExists, Invalid, Conflict) as verdict:
+        except (NoSuchTable, NoSuchSchema, AlreadyExists, Invalid, Conflict) as refusal:
             if await self._is_repeated(ids):
                 return success_answer(OperationResult(), has_landed=False)
-            return error_answer(verdict)
+            return error_answer(refusal)
 
     async def _is_repeated(self, ids: list[str]) -> bool:
         """Whether every table has the changes of this request already: its answer was lost."""
@@ -398,9 +398,9 @@ class MultiTableCommitWork:
 
     @asynccontextmanager
     async def _lock_all(self, ids: list[str]) -> AsyncIterator[None]:
-        async with AsyncExitStack() as lanes:
+        async with AsyncExitStack() as locks:
             for table_id in sorted(set(ids)):
-                await lanes.enter_async_context(self._context.lanes.hold(table_id))
+                await locks.enter_async_context(self._context.table_locks.hold(table_id))
             yield
 
 

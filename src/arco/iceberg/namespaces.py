@@ -209,8 +209,8 @@ class _SchemaWork(FixedIdsWork):
     async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
         try:
             await self._change(claim, hold)
-        except CatalogRefusal as verdict:
-            return error_answer(_refusal(self._levels, verdict.problem))
+        except CatalogRefusal as refusal:
+            return error_answer(_refusal(self._levels, refusal.problem))
         return success_answer(self.result(claim))
 
     def result(self, claim: Claim) -> OperationResult:
@@ -221,8 +221,8 @@ class _SchemaWork(FixedIdsWork):
     async def _change(self, claim: Claim, hold: ClaimHold) -> None:
         try:
             await change_catalog(self._context, claim, hold, self._ddl, self._caller.actor)
-        except CatalogRefusal as verdict:
-            if self._mend is None or not isinstance(verdict.problem, self._mend[0]):
+        except CatalogRefusal as refusal:
+            if self._mend is None or not isinstance(refusal.problem, self._mend[0]):
                 raise
             await self._mend[1]()
             await change_catalog(self._context, claim, hold, self._ddl, self._caller.actor)

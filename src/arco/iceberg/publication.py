@@ -150,7 +150,7 @@ class IcebergFences:
         """
         context, chain = self._context, self._context.pointers.chain(table_id)
         request_id = new_ulid(context.runtime)
-        async with context.lanes.hold(table_id):
+        async with context.table_locks.hold(table_id):
             while True:
                 table_head = await context.heads.settle(await context.heads.of(table_id))
                 if table_head.location is None:

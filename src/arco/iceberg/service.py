@@ -126,7 +126,7 @@ def open_iceberg(
         pointers=pointers,
         heads=PointerHeads(pointers, records, store.runtime),
         unresolved_names=UnresolvedNames(store),
-        lanes=KeyedLock(store.runtime.tasks),
+        table_locks=KeyedLock(store.runtime.tasks),
         metadata_cache=MetadataCache(cache_bytes),
         after_commit=AfterCommit(store, event_writer, committer, files),
         published=PublicationLog(publication_of, retention_ms=retention_ms),

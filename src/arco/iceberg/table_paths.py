@@ -32,7 +32,7 @@ async def is_place_taken(context: IcebergContext, stored: str, own_ids: Collecti
     is the only check.
     """
     place, snapshot = place_name(stored), await context.reader.head()
-    others = [found.row.table_id for found in await snapshot.places_around(place)]
+    others = [each.row.table_id for each in await snapshot.places_around(place)]
     others += [maker for maker in [managed_by(place)] if maker is not None]
     for other in others:
         if other not in own_ids and await snapshot.is_held(other):
@@ -145,8 +145,8 @@ async def _is_reserved(snapshot: Snapshot, path: str, table_id: str) -> bool:
     """Whether a table has reserved this path or one around it. Only a drop releases it."""
     place = place_name(path)
     return any(
-        found.row.table_id == table_id and place.startswith(found.row.location)
-        for found in await snapshot.places_around(place)
+        each.row.table_id == table_id and place.startswith(each.row.location)
+        for each in await snapshot.places_around(place)
     )
 
 

@@ -52,7 +52,7 @@ def make_janitor(
         on_failure=failure_reporter(log, metrics),
         on_inspection=inspection_reporter(log, metrics),
         other_collections=(
-            partial(iceberg_tables.collect, tell=report_table),
+            partial(iceberg_tables.collect, on_error=report_table),
             partial(parquet_tables.collect, on_error=report_table),
             collect_runs,
         ),

@@ -76,7 +76,7 @@ class ActiveRun:
 
     @property
     def plan(self) -> Plan:
-        return self.stored.wish.plan
+        return self.stored.request.plan
 
     @cached_property
     def append_again(self) -> frozenset[str]:
@@ -86,7 +86,7 @@ class ActiveRun:
     @property
     def worker(self) -> str:
         """The only worker of the run, or `ANY_WORKER`."""
-        return self.stored.wish.worker
+        return self.stored.request.worker
 
     @property
     def weight(self) -> int:

@@ -336,7 +336,7 @@ class RunCoordinator:
         return run
 
     async def _retry(self, run: ActiveRun, worker: str, plan: Plan | None) -> ActiveRun:
-        first = (*run.stored.wish.after, run.run_id)[0]
+        first = (*run.stored.request.after, run.run_id)[0]
         async with self._state.keyed_lock.hold(f"retry/{first}"):
             return await self._submit(await self._retries.request(run, worker, plan))
 

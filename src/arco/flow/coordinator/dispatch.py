@@ -211,7 +211,7 @@ class TaskDispatcher:
             now_ms=run.plan.now_ms,
             timeout_ms=maker.timeout_ms,
             dynamic=run.plan.dynamic,
-            params=run.stored.wish.params,
+            params=run.stored.request.params,
             inputs=result.inputs,
             outputs=result.outputs,
             code=planned_code(maker),

@@ -54,7 +54,7 @@ class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     requested_at_ms: int
     bases: dict[str, TableBase]  # by table name; tables that did not exist are missing
-    wish: RunRequest
+    request: RunRequest = msgspec.field(name="wish")
     keeper: str = ""
 
 

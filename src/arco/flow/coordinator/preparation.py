@@ -312,7 +312,7 @@ class TaskPreparer:
         """
         if task.maker.kind != ASSET or target.mode != _APPEND:
             return False, base
-        for run_id in task.run.stored.wish.after:
+        for run_id in task.run.stored.request.after:
             fenced = await self._fence(task, target, head, run_id)
             if isinstance(fenced, NumberedPublication):
                 return True, base
@@ -345,7 +345,7 @@ def _earlier_attempts(task: SelectedTask) -> set[str]:
     count = max_attempts(task.maker.retry)
     return {
         attempt_id
-        for run_id in task.run.stored.wish.after
+        for run_id in task.run.stored.request.after
         for attempt_id in attempt_ids_of(run_id, task.key, count)
     }
 

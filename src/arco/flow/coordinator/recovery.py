@@ -134,7 +134,7 @@ class RunRecovery:
         try:
             plan = await self._plans.find(run_id)
             if plan is not None:
-                check_plan(plan.wish.plan)
+                check_plan(plan.request.plan)
         except (Corrupt, Invalid) as error:
             return error
         return plan
@@ -183,7 +183,7 @@ class RunRecovery:
 
 
 def _restore(plan: StoredPlan, stored: StoredRun) -> ActiveRun:
-    state = RunState(plan.wish.plan)
+    state = RunState(plan.request.plan)
     state.restore(stored.tasks)
     state.is_cancelled = stored.status is RunStatus.CANCELLED
     if stored.is_over:

@@ -84,14 +84,14 @@ class RunSubmission:
                 run_id=claim.run_id,
                 requested_at_ms=claim.requested_at_ms,
                 bases=await self._bases(request),
-                wish=request,
+                request=request,
                 keeper=state.process if request.worker in state.local_workers else "",
             )
         )
         table_ids = {table: base.table_id for table, base in stored.bases.items()}
         now_ms = state.clock.now_ms()
-        await self._events.append([*run_submitted(claim.run_id, stored.wish, table_ids, now_ms)])
-        run = ActiveRun(stored, RunState(stored.wish.plan), table_ids=table_ids)
+        await self._events.append([*run_submitted(claim.run_id, stored.request, table_ids, now_ms)])
+        run = ActiveRun(stored, RunState(stored.request.plan), table_ids=table_ids)
         if self._versions.is_complete(snapshot):  # else it is read again when first needed
             run.versions = snapshot
         state.runs[run.run_id] = run
@@ -172,7 +172,7 @@ def _rest_request(run: ActiveRun, worker: str, plan: Plan | None) -> RunRequest:
     """The request for what a run and its earlier runs have not made."""
     tasks = run.state.tasks.items()
     rest = {key for key, task in tasks if task.status is not TaskStatus.SUCCESS}
-    request = run.stored.wish
+    request = run.stored.request
     if not rest:
         raise nothing_to_retry(run.run_id)
     if plan is None:
