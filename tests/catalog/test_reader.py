@@ -276,7 +276,7 @@ async def test_a_manifest_of_a_newer_format_is_not_guessed_at() -> None:
     assert head.entry is not None
     newer = (await setup.manifests())[-1]
     await chain.append(head, replace(newer, format=2))
-    with pytest.raises(Corrupt, match="update Arco"):
+    with pytest.raises(Corrupt, match="upgrade Arco"):
         await setup.cold().head()
     with pytest.raises(Corrupt):
         await setup.api.do(new_table("a"))

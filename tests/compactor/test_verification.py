@@ -207,7 +207,7 @@ async def test_a_manifest_with_a_checksum_of_its_own_is_blamed_by_its_child() ->
         (b'"domain":"catalog"', b'"domain":"lineage"', "is of domain"),
         (b'"rows_changed_at":12', b'"rows_changed_at":13', "rows changed at"),
         (b'"rows_changed_at":12', b'"rows_changed_at":5', "newer than"),
-        (b'"format":1,"domain"', b'"format":2,"domain"', "update Arco"),
+        (b'"format":1,"domain"', b'"format":2,"domain"', "upgrade Arco"),
         (b'"tombstone":false', b'"tombstone":true', "tombstone"),
     ],
 )
