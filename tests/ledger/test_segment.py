@@ -65,7 +65,7 @@ def test_a_segment_in_another_s_place_is_corrupt(runtime: Runtime) -> None:
 def test_a_newer_format_is_not_guessed_at(runtime: Runtime) -> None:
     stream = new_ulid(runtime)
     raw = encode_segment(runtime, stream, 0, []).replace(b'"format":1', b'"format":2')
-    with pytest.raises(Corrupt, match="update Arco"):
+    with pytest.raises(Corrupt, match="upgrade Arco"):
         decode_segment(raw, stream, 0)
 
 

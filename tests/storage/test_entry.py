@@ -82,7 +82,7 @@ def test_bytes_that_are_not_the_link_they_should_be_are_corrupt(raw: bytes) -> N
 
 
 def test_a_newer_format_is_refused_with_what_to_do() -> None:
-    with pytest.raises(Corrupt, match="update Arco"):
+    with pytest.raises(Corrupt, match="upgrade Arco"):
         read_entry(changed(format=99), 0, "somewhere")
 
 

@@ -136,7 +136,7 @@ def _read_header(line: bytes, stream: str, seq: int) -> SegmentHeader:
     except Invalid as problem:
         raise Corrupt(f"{where} has no header: {problem}") from problem
     if header.format > FORMAT:
-        raise Corrupt(f"{where} has format {header.format}; update Arco to read it")
+        raise Corrupt(f"{where} has format {header.format}; upgrade Arco to read it")
     if (header.stream, header.seq) != (stream, seq):
         raise Corrupt(f"{where} says that it is segment {header.seq} of {header.stream}")
     return header

@@ -126,7 +126,7 @@ def read_entry(raw: bytes, number: int, where: str) -> Entry:
         raise Corrupt(f"number {number} of {where} has a time without a time zone")
     if not 1 <= record.format <= FORMAT:
         raise Corrupt(
-            f"number {number} of {where} has format {record.format}; update Arco to read it"
+            f"number {number} of {where} has format {record.format}; upgrade Arco to read it"
         )
     return Entry(record, raw)
 

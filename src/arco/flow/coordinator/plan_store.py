@@ -144,5 +144,5 @@ def _read(raw: bytes, kind: type[T], key: str) -> T:
     except Invalid as error:
         raise Corrupt(f"{key} cannot be read: {error}") from error
     if stored.format > FORMAT:
-        raise Corrupt(f"{key} has format {stored.format}; update Arco to read it")
+        raise Corrupt(f"{key} has format {stored.format}; upgrade Arco to read it")
     return stored

@@ -176,7 +176,7 @@ class ContentReader:
         except Invalid as problem:
             raise Corrupt(f"{ref.key} is not a list of files: {problem}") from problem
         if content.format != CONTENT_FORMAT:
-            raise Corrupt(f"{ref.key} has format {content.format}; update Arco to read it")
+            raise Corrupt(f"{ref.key} has format {content.format}; upgrade Arco to read it")
         return content
 
 
