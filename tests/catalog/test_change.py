@@ -9,7 +9,7 @@ import pytest
 
 from arco.catalog.change import ChangeWork
 from arco.catalog.compactor_port import PublishedCommit, SyncCompact
-from arco.catalog.ddl import AttachTable, CreateTable, Ddl, DropTable
+from arco.catalog.ddl import AttachTable, CreateSchema, CreateTable, Ddl, DropTable, SchemaName
 from arco.catalog.manifest import manifests_of
 from arco.core import json
 from arco.core.errors import Denied, KeyReused, Unavailable, Unknown
@@ -255,6 +255,19 @@ async def test_a_neighbour_that_was_taken_over_holds_up_nobody() -> None:
     assert done_of(keyed) == done_of(taken[0])
     assert plain.object.row.name == "plain"
     assert await names_in(await setup.head()) == ["keyed", "plain"]
+    await setup.close()
+
+
+async def test_under_a_key_a_change_does_not_depend_on_its_group() -> None:
+    setup = await started()
+    inner = SchemaName("default", ("s", "inner"))
+    made, keyed, plain = await asyncio.gather(
+        setup.api.do(CreateSchema(catalog="default", parent=("s",), name="inner")),
+        setup.api.do_once(new_table("keyed", schema=inner), "k"),
+        setup.api.do(new_table("plain", schema=inner)),
+    )
+    # A process that takes "k" over without the group would refuse it at the head before the schema.
+    assert made.number < done_of(keyed).number <= plain.number
     await setup.close()
 
 

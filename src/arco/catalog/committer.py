@@ -286,7 +286,14 @@ class Committer:
                 continue
             attempt.size_bytes += len(event.payload)
             # A commit holds each row once: the result of the first change could not be read back later.
-            if view.holds(decision.rows) or (attempt.decided and attempt.size_bytes > _GROUP_BYTES):
+            # Under a key the decision must follow from the head alone: a process that takes the request
+            # over decides it without this group, and may refuse what the group is about to publish (P11).
+            needs_group = pending.hold is not None and view.used_unpublished
+            if (
+                needs_group
+                or view.holds(decision.rows)
+                or (attempt.decided and attempt.size_bytes > _GROUP_BYTES)
+            ):
                 break  # this request and all after it go into the next pass, in order
             attempt.decided.append((pending, decision, event))
             view.add(decision.rows)
