@@ -20,7 +20,7 @@ _PATHS = (
     *("compactor/test_tamper.py", "compactor/test_verify_tier2.py"),  # every change of every byte
     *("core/test_environment.py", "core/test_java.py", "flow/define/test_fingerprint.py"),
     *("flow/coordinator/test_run_reader.py", "flow/plan/test_state_reader.py"),
-    *("storage/test_processes.py", "storage/test_scratch.py"),
+    *("iceberg/test_native.py", "storage/test_processes.py", "storage/test_scratch.py"),
 )
 _SPARK_FOLDERS = ("spark", "flow/faults", "flow/lineage", "flow/spark")
 _STORES = {"azurite", "fault-azure", "fault-gcs", "fault-s3", "minio", "moto"}

@@ -11,8 +11,10 @@ from arco.catalog.change import ChangeWork
 from arco.catalog.compactor_port import PublishedCommit, SyncCompact
 from arco.catalog.ddl import AttachTable, CreateSchema, CreateTable, Ddl, DropTable, SchemaName
 from arco.catalog.manifest import manifests_of
+from arco.catalog.pending_request import PendingRequest
 from arco.core import json
 from arco.core.errors import Denied, KeyReused, Unavailable, Unknown
+from arco.core.ids import new_object_id, new_ulid
 from arco.ledger.claim import Answer, Claim, key_chain, key_path, read_key
 from arco.ledger.envelope import Envelope
 from arco.ledger.writer import AppendReceipt
@@ -258,16 +260,34 @@ async def test_a_neighbour_that_was_taken_over_holds_up_nobody() -> None:
     await setup.close()
 
 
+class Held:
+    """The hold of a claim that was not taken over."""
+
+    takes_over = False
+
+    async def check(self) -> None:
+        return
+
+
 async def test_under_a_key_a_change_does_not_depend_on_its_group() -> None:
     setup = await started()
-    inner = SchemaName("default", ("s", "inner"))
-    made, keyed, plain = await asyncio.gather(
+    runtime, inner = setup.runtime, SchemaName("default", ("s", "inner"))
+    keyed = PendingRequest(
+        request=new_table("keyed", schema=inner),
+        actor=ANN,
+        request_id=new_ulid(runtime),
+        new_id=new_object_id(runtime),
+        arrived_ms=runtime.clock.elapsed_ms(),
+        done=runtime.tasks.event(),
+        hold=Held(),
+    )
+    made, table, plain = await asyncio.gather(
         setup.api.do(CreateSchema(catalog="default", parent=("s",), name="inner")),
-        setup.api.do_once(new_table("keyed", schema=inner), "k"),
+        setup.api.committer.submit(keyed),
         setup.api.do(new_table("plain", schema=inner)),
     )
-    # A process that takes "k" over without the group would refuse it at the head before the schema.
-    assert made.number < done_of(keyed).number <= plain.number
+    # A process that takes the key over decides without the group: it has no such schema, and refuses.
+    assert made.number + 1 == table.number == plain.number
     await setup.close()
 
 
