@@ -18,7 +18,7 @@ from tests.catalog.workshop import (
 )
 from tests.compactor.small import manifest_path, resealed
 
-SQL = Path(__file__).parents[2] / "docs" / "sql"
+SQL = Path(__file__).parents[2] / "docs" / "how-to" / "sql"
 
 
 def run(name: str, workspace: Path) -> list[tuple[object, ...]]:

@@ -1,4 +1,4 @@
-"""The reference of all events in docs/events.md, made of the kinds themselves.
+"""The reference of all events in docs/reference/event-types.md, made of the kinds themselves.
 
 `python -m tests.events.reference` writes it anew.
 """
@@ -15,7 +15,7 @@ from arco.events.projection import EventBatch
 from arco.events.registry import ANY_DOMAIN, KINDS, EventKind
 from tests.events.stored_lines import admitted
 
-PAGE = Path(__file__).parents[2] / "docs" / "events.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "event-types.md"
 BEGIN, END = "<!-- what follows is made of the code -->\n", "<!-- until here -->\n"
 
 

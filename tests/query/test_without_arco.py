@@ -21,7 +21,7 @@ from tests.events.stored_lines import line
 from tests.query.random_events import NOON, Events
 from tests.query.workspace import Workspace, workspace
 
-DOCS = Path(__file__).parents[2] / "docs" / "sql.md"
+DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "query-metadata.md"
 STATUS = ("status", "completed_at", "duration_ms", "error_message")
 SHOWN = {
     "duckdb": ("pipeline_id", "started_at", *STATUS),

@@ -1,4 +1,4 @@
-"""What a published manifest and its commit record say; see docs/formats.md.
+"""What a published manifest and its commit record say; see docs/reference/formats/.
 
 A manifest is the body of a link in the chain `manifests/{domain}`. It names its commit record and every
 file that the state is made of: the tail of small files, one a table a commit, and the base below it. The

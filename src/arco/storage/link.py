@@ -31,7 +31,7 @@ _TAIL = len(_MARK) + 64 + len(_END)
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):
-    """A number of a chain as it is stored; see docs/formats.md."""
+    """A number of a chain as it is stored; see docs/reference/formats/."""
 
     format: int
     create_id: str
