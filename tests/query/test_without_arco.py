@@ -36,7 +36,7 @@ Rows = dict[str, dict[str, Any]]
 
 def examples() -> list[str]:
     """The blocks of Python of the section, in their order."""
-    section = DOCS.read_text().partition("### What events tell, with DuckDB and pandas")[2]
+    section = DOCS.read_text().partition("### Tables of events, with DuckDB and pandas")[2]
     found = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     assert len(found) == 3
     return found
