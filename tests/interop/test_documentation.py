@@ -1,4 +1,4 @@
-"""The examples of docs/how-to/connect-engines.md, run as they stand there, in a schema of the test's own."""
+"""The examples of docs/how-to/connect-engines.md, run unchanged in a schema of the test."""
 
 import re
 from pathlib import Path
