@@ -243,7 +243,7 @@ def _advise(url: str, format_: str) -> None:
         print(f"  arco table files gold.daily_sales{own}    what any engine can read")
     print(
         "\nWrite your own: `arco init my_project`, `cd my_project`, `arco run`, which finds this Arco; "
-        "docs/pipelines.md is the guide. Ctrl-C stops Arco.",
+        "docs/how-to/write-pipelines.md is the guide. Ctrl-C stops Arco.",
         flush=True,
     )
 

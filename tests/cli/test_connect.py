@@ -12,7 +12,7 @@ from arco.cli.flags import DEFAULT_URL
 from tests.cli.command import arco, is_one_sentence
 from tests.cli.serving import Served, serving
 
-PAGE = Path(__file__).parents[2] / "docs" / "engines.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "connect-engines.md"
 PYTHON = (SnippetEngine.SPARK, SnippetEngine.PYICEBERG)
 STRANGE = 'O\'Neil "x" \\ ü'
 

@@ -41,7 +41,7 @@ def declared(original: Path) -> str:
 
 
 def _without_hints(root: Path) -> int:
-    """Remove every object that only saves time (see docs/formats.md); how many there were."""
+    """Remove every object that only saves time (see docs/reference/formats/); how many there were."""
     hints = [
         path
         for pattern in ("head.json", "*.renewal.json", "leases/*.json")

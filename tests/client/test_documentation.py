@@ -1,4 +1,4 @@
-"""The examples of docs/client.md and docs/python.md do what they say."""
+"""The examples of docs/how-to/report-events.md and script-with-python.md do what they say."""
 
 import json
 import re
@@ -10,11 +10,11 @@ from tests.api.events import ledger
 from tests.api.server import served
 from tests.cli.serving import serving
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "how-to"
 URL = "http://127.0.0.1:8181"
 
 
-def _blocks(language: str, page: str = "client.md") -> list[str]:
+def _blocks(language: str, page: str = "report-events.md") -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
 
 
@@ -54,7 +54,7 @@ def test_the_example_of_curl_is_answered_as_it_says(tmp_path: Path) -> None:
 
 
 def test_the_examples_of_the_client_run_one_after_the_other(tmp_path: Path) -> None:
-    *examples, _ = _blocks("python", "python.md")
+    *examples, _ = _blocks("python", "script-with-python.md")
     with serving(tmp_path / "store") as up:
         printed = _run(tmp_path / "example.py", "\n".join(examples).replace(URL, up.url))
     assert printed.startswith("lake.raw.orders file:///")
@@ -63,7 +63,7 @@ def test_the_examples_of_the_client_run_one_after_the_other(tmp_path: Path) -> N
 
 
 def test_the_example_without_a_server_writes_a_chain_and_a_stream(tmp_path: Path) -> None:
-    *_, example = _blocks("python", "python.md")
+    *_, example = _blocks("python", "script-with-python.md")
     script = tmp_path / "example.py"
     assert _run(script, example).startswith("chain, number 0 ")
     assert _run(script, example).startswith("chain, number 1 ")

@@ -10,7 +10,7 @@ from arco.catalog.ddl import DropSchema, DropTable, SchemaName, UpdateTable
 from tests.catalog.catalog_setup import SCOPE, S, names_in, new_table, open_setup, started, t
 from tests.compactor.small_catalog import manifest_path, resealed
 
-SQL = Path(__file__).parents[2] / "docs" / "sql"
+SQL = Path(__file__).parents[2] / "docs" / "how-to" / "sql"
 
 
 def run(name: str, workspace: Path) -> list[tuple[object, ...]]:

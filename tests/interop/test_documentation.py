@@ -1,4 +1,4 @@
-"""The examples of docs/engines.md, run as they stand there, in a schema of the test's own."""
+"""The examples of docs/how-to/connect-engines.md, run unchanged in a schema of the test."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.interop.spark_client import LEAKS, Spark
 
 pytestmark = [pytest.mark.interop, *LEAKS]
 
-PAGE = Path(__file__).parents[2] / "docs" / "engines.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "connect-engines.md"
 
 
 def client() -> str:

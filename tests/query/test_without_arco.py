@@ -21,7 +21,7 @@ from tests.events.stored_lines import line
 from tests.query.random_events import NOON, Events
 from tests.query.workspace import Workspace, workspace
 
-DOCS = Path(__file__).parents[2] / "docs" / "sql.md"
+DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "query-metadata.md"
 STATUS = ("status", "completed_at", "duration_ms", "error_message")
 SHOWN = {
     "duckdb": ("pipeline_id", "started_at", *STATUS),
@@ -36,7 +36,7 @@ Rows = dict[str, dict[str, Any]]
 
 def examples() -> list[str]:
     """The blocks of Python of the section, in their order."""
-    section = DOCS.read_text().partition("### What events tell, with DuckDB and pandas")[2]
+    section = DOCS.read_text().partition("### Tables of events, with DuckDB and pandas")[2]
     found = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     assert len(found) == 3
     return found

@@ -1,4 +1,4 @@
-"""Manifests and commit records as they are stored; see docs/formats.md.
+"""Manifests and commit records as they are stored; see docs/reference/formats/state.md.
 
 A manifest is the body of an entry of the chain `manifests/{domain}`. It names its commit record and every
 file of the state: the tail of small files, one per table and commit, and the base below it. The base files

@@ -1,7 +1,7 @@
 """`arco connect`: what to paste into an engine so that it works with a running Arco.
 
-The snippets exist once: `arco connect` prints them, docs/engines.md shows them, `make interop` runs them. A
-token is never part of one: the snippet reads ARCO_TOKEN when it runs.
+The snippets exist once: `arco connect` prints them, docs/how-to/connect-engines.md shows them, and
+`make interop` runs them. A token is never part of one: the snippet reads ARCO_TOKEN when it runs.
 """
 
 from collections.abc import Callable, Mapping

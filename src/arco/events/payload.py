@@ -38,7 +38,7 @@ class Payload(
     omit_defaults=True,
     gc=False,
 ):
-    """The content of an event. The first line of each docstring is shown in docs/events.md."""
+    """The content of an event. docs/reference/event-types.md shows the first line of each docstring."""
 
 
 class EventLineSource(msgspec.Struct, frozen=True, gc=False):

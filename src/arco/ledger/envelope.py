@@ -58,7 +58,7 @@ class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """An event as it is stored, one line of a segment; see docs/formats.md."""
+    """An event as it is stored, one line of a segment; see docs/reference/formats/."""
 
     event_id: str
     event_type: str

@@ -27,7 +27,7 @@ _KEY = re.compile(r"ledger/([^/]+)/([0-9A-HJKMNP-TV-Z]{26})/([0-9]{12})\.jsonl")
 
 
 class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The first line of a segment; see docs/formats.md."""
+    """The first line of a segment; see docs/reference/formats/chains-and-ledger.md."""
 
     format: int
     create_id: str

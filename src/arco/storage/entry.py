@@ -31,7 +31,7 @@ _TAIL = len(_MARK) + 64 + len(_END)
 
 
 class EntryRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry as it is stored; see docs/formats.md."""
+    """An entry as it is stored; see docs/reference/formats/chains-and-ledger.md."""
 
     format: int
     create_id: str

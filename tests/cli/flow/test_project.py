@@ -81,7 +81,7 @@ def test_the_tests_of_a_new_project_are_its_own_wherever_it_lies(tmp_path: Path)
 
 def test_the_guide_names_the_files_of_a_new_project(tmp_path: Path) -> None:
     said = arco("init", "shop", cwd=tmp_path).stdout.splitlines()[0]
-    guide = Path(__file__).parents[3] / "docs" / "cli.md"
+    guide = Path(__file__).parents[3] / "docs" / "reference" / "cli-pipelines.md"
     assert said in guide.read_text(encoding="utf-8").splitlines()
 
 

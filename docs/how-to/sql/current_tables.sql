@@ -1,7 +1,7 @@
--- The live tables of the catalog with DuckDB alone, out of the files that the newest manifest names.
+-- The live tables of the catalog with DuckDB alone, from the files of the newest manifest.
 --
 --   SET VARIABLE workspace = '.arco/tenant=default/workspace=default';
---   .read docs/sql/current_tables.sql
+--   .read docs/how-to/sql/current_tables.sql
 SET VARIABLE newest = (
     SELECT max(file)
     FROM glob(getvariable('workspace') || '/manifests/catalog/*.json')

@@ -1,10 +1,10 @@
--- Checks the chain of a domain's manifests with DuckDB alone: every link against its own checksum, every
+-- Checks the chain of a domain's manifests with DuckDB alone: every entry against its own checksum, every
 -- parent against the hash that its child names, and no number missing in between.
 -- No rows: all is well. The chain begins at its floor; what lies below it was collected.
 --
 --   SET VARIABLE workspace = '.arco/tenant=default/workspace=default';
 --   SET VARIABLE domain = 'catalog';
---   .read docs/sql/check_chain.sql
+--   .read docs/how-to/sql/check_chain.sql
 WITH links AS (
     SELECT
         CAST(regexp_extract(filename, '([0-9]{20})\.json$', 1) AS BIGINT) AS number,
@@ -13,11 +13,11 @@ WITH links AS (
     FROM read_text(getvariable('workspace') || '/manifests/' || getvariable('domain') || '/*.json')
     WHERE regexp_matches(filename, '[/\\][0-9]{20}\.json$')
 ),
-told AS (
+entries AS (
     SELECT
         number,
         sha256,
-        -- A link ends with ,"checksum":" and 64 digits and "} which vouch for all that stands before them.
+        -- An entry ends with ,"checksum":" and 64 digits and "} for all bytes before them.
         regexp_extract(content, '^(.*),"checksum":"([0-9a-f]{64})"\}$', ['content', 'checksum'], 's') AS parts,
         TRY(CAST(json_extract_string(content, '$.number') AS BIGINT)) AS says_number,
         TRY(json_extract_string(content, '$.parent_sha256')) AS parent_sha256,
@@ -30,7 +30,7 @@ side_by_side AS (
         lag(number) OVER (ORDER BY number) AS parent_number,
         lag(sha256) OVER (ORDER BY number) AS hash_of_parent,
         lag(created_at) OVER (ORDER BY number) AS time_of_parent
-    FROM told
+    FROM entries
 ),
 judged AS (
     SELECT
