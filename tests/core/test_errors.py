@@ -59,6 +59,10 @@ def test_two_errors_share_a_code_only_if_one_is_the_parent_of_the_other() -> Non
     own = [kind.code for kind in tree(ArcoError) if "code" in vars(kind)]
     assert len(set(own)) == len(own)
     assert set(own) == set(CODES.values())
+    for code, kind in errors.errors_by_code().items():
+        assert "code" in vars(kind)
+        assert kind.code == code
+    assert errors.errors_by_code()["not_found"] is errors.NotFound
 
 
 def test_the_tree_is_drawn_whole_at_the_top_of_its_module() -> None:

@@ -32,6 +32,7 @@ from arco.core.errors import (
     Unavailable,
     Unknown,
     Unsupported,
+    errors_by_code,
 )
 from arco.core.ids import new_ulid
 from arco.core.runtime import Rng, Runtime, system_runtime
@@ -370,12 +371,4 @@ def _by_status(status: int) -> type[ArcoError]:
     return _BY_STATUS.get(status) or (Invalid if status < 500 else Unknown)
 
 
-def _subclasses(kind: type[ArcoError]) -> Iterator[type[ArcoError]]:
-    """The errors of `core`: those of other packages share a code, and may take other arguments."""
-    for each in kind.__subclasses__():
-        if each.__module__ == ArcoError.__module__:
-            yield each
-            yield from _subclasses(each)
-
-
-_KINDS: Mapping[str, type[ArcoError]] = {kind.code: kind for kind in _subclasses(ArcoError)}
+_KINDS: Mapping[str, type[ArcoError]] = errors_by_code()

@@ -38,6 +38,7 @@
 its own has that of its parent.
 """
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 
@@ -243,3 +244,18 @@ class MissingMetadata(Corrupt):
     """A pointer names a metadata file that does not exist."""
 
     has_public_message = True
+
+
+def errors_by_code() -> dict[str, type[ArcoError]]:
+    """The class of each code; of classes that share one, the parent.
+
+    Errors of other packages are left out: their constructors may take more than a message.
+    """
+    return {kind.code: kind for kind in _subclasses(ArcoError) if "code" in vars(kind)}
+
+
+def _subclasses(kind: type[ArcoError]) -> Iterator[type[ArcoError]]:
+    for each in kind.__subclasses__():
+        if each.__module__ == ArcoError.__module__:
+            yield each
+            yield from _subclasses(each)

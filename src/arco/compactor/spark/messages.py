@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from arco.compactor.engine import EngineCrashed, NewStateFile
 from arco.core import json
-from arco.core.errors import ArcoError, Unavailable
+from arco.core.errors import ArcoError, Unavailable, errors_by_code
 
 MESSAGE_SCHEMA = "shard int, kind string, table string, data binary"
 
@@ -76,10 +76,6 @@ def from_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[TaskMessage]:
             yield TaskMessage(*values)
 
 
-# Other packages have error classes whose constructors take more than a message.
-_CORE = ArcoError.__module__
-
-
 class RemoteFailure(msgspec.Struct, frozen=True):
     """An error of Arco in another process."""
 
@@ -88,8 +84,7 @@ class RemoteFailure(msgspec.Struct, frozen=True):
 
     def error(self) -> ArcoError:
         """The error to raise in this process."""
-        kinds = {kind.code: kind for kind in _kinds(ArcoError) if kind.__module__ == _CORE}
-        kinds[EngineCrashed.code] = EngineCrashed
+        kinds = errors_by_code() | {EngineCrashed.code: EngineCrashed}
         # An unknown code comes from a newer version. Nothing was published, so the job may be retried.
         return kinds.get(self.code, Unavailable)(self.message)
 
@@ -97,12 +92,6 @@ class RemoteFailure(msgspec.Struct, frozen=True):
 def failure_of(problem: ArcoError) -> RemoteFailure:
     """An error as data."""
     return RemoteFailure(problem.code, str(problem))
-
-
-def _kinds(root: type[ArcoError]) -> Iterator[type[ArcoError]]:
-    for kind in root.__subclasses__():
-        yield kind
-        yield from _kinds(kind)
 
 
 T = TypeVar("T")
