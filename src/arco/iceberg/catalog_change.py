@@ -5,6 +5,8 @@ can be looked up whichever process wrote the manifest (P10, P11). A rename is th
 decide, since chains and locations are keyed by id (P31, law 11).
 """
 
+from abc import ABC, abstractmethod
+
 from arco.catalog.ddl import Ddl, MoveTable, UpdateTable
 from arco.catalog.manifest import read_manifest
 from arco.catalog.model import ObjectKind
@@ -75,26 +77,20 @@ def _requests(entry: Entry) -> list[str]:
     return list(read_manifest(entry).requests)
 
 
-class RenameWork(FixedIdsWork):
-    """A rename as work that takes effect once."""
+class _NamedObjectWork(FixedIdsWork, ABC):
+    """A change of the catalog about a table or view that is resolved by name when the claim is made."""
 
     def __init__(
-        self,
-        context: IcebergContext,
-        source: FullName,
-        target: FullName,
-        kind: ObjectKind,
-        caller: Caller,
+        self, context: IcebergContext, name: FullName, kind: ObjectKind, caller: Caller
     ) -> None:
         self._context = context
-        self._source = source
-        self._target = target
+        self._name = name
         self._kind = kind
         self._caller = caller
 
     async def terms(self) -> ClaimTerms:
         base = await manifest_number(self._context)
-        resolved = await find_object(self._context, self._source, self._kind)
+        resolved = await find_object(self._context, self._name, self._kind)
         ids = {
             "table": "" if resolved is None else resolved.id,
             "object": str(new_object_id(self._context.runtime)),
@@ -106,9 +102,31 @@ class RenameWork(FixedIdsWork):
         return None if done is None else table_answer(claim.ids["table"])
 
     async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
+        if not claim.ids["table"]:
+            return error_answer(not_found_error(self._kind, self._name))
+        return await self._change(claim, hold)
+
+    @abstractmethod
+    async def _change(self, claim: Claim, hold: ClaimHold) -> Answer:
+        """Change the catalog, for an object that existed when the claim was made."""
+
+
+class RenameWork(_NamedObjectWork):
+    """A rename as work that takes effect once."""
+
+    def __init__(
+        self,
+        context: IcebergContext,
+        source: FullName,
+        target: FullName,
+        kind: ObjectKind,
+        caller: Caller,
+    ) -> None:
+        super().__init__(context, source, kind, caller)
+        self._target = target
+
+    async def _change(self, claim: Claim, hold: ClaimHold) -> Answer:
         table_id, problem = claim.ids["table"], None
-        if not table_id:
-            return error_answer(not_found_error(self._kind, self._source))
         request = MoveTable(table_id=table_id, schema=self._target.schema, name=self._target.name)
         for _ in range(_MOST_TRIES):
             try:
@@ -130,7 +148,7 @@ class RenameWork(FixedIdsWork):
         if isinstance(problem, AlreadyExists):
             occupant = await find_occupant(self._context, self._target)
             label = "View" if occupant is not None and occupant.kind is ObjectKind.VIEW else "Table"
-            source = dotted(self._source.namespace, self._source.name)
+            source = dotted(self._name.namespace, self._name.name)
             target = dotted(self._target.namespace, self._target.name)
             return already_exists(f"Cannot rename {source} to {target}. {label} already exists")
         if isinstance(problem, NotFound):
@@ -138,36 +156,20 @@ class RenameWork(FixedIdsWork):
                 await (await self._context.reader.head()).schema(self._target.schema)
             except NotFound:
                 return no_such_namespace(self._target.namespace)
-            return not_found_error(self._kind, self._source)
-        return not_found_error(self._kind, self._source) if problem is None else problem
+            return not_found_error(self._kind, self._name)
+        return not_found_error(self._kind, self._name) if problem is None else problem
 
 
-class DescribeWork(FixedIdsWork):
+class DescribeWork(_NamedObjectWork):
     """A change of a view's description as work that takes effect once."""
 
     def __init__(self, context: IcebergContext, request: UpdateTable, caller: Caller) -> None:
         target = request.target
-        self._context = context
-        self._name = FullName(target.catalog, target.schema, target.table)
+        name = FullName(target.catalog, target.schema, target.table)
+        super().__init__(context, name, ObjectKind.VIEW, caller)
         self._request = request
-        self._caller = caller
 
-    async def terms(self) -> ClaimTerms:
-        base = await manifest_number(self._context)
-        resolved = await find_object(self._context, self._name, ObjectKind.VIEW)
-        ids = {
-            "table": "" if resolved is None else resolved.id,
-            "object": str(new_object_id(self._context.runtime)),
-        }
-        return ClaimTerms(ids=ids, base=base)
-
-    async def find(self, claim: Claim) -> Answer | None:
-        done = await find_catalog_change(self._context, claim)
-        return None if done is None else table_answer(claim.ids["table"])
-
-    async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
-        if not claim.ids["table"]:
-            return error_answer(not_found_error(ObjectKind.VIEW, self._name))
+    async def _change(self, claim: Claim, hold: ClaimHold) -> Answer:
         try:
             await change_catalog(self._context, claim, hold, self._request, self._caller.actor)
         except CatalogRefusal as refusal:

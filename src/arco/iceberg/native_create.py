@@ -4,7 +4,7 @@ Columns and the comment, which engines show, go into Iceberg's metadata. Propert
 PII classification of columns are the catalog's alone, and are added in the same commit as the name.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -17,7 +17,6 @@ from arco.catalog.ddl import (
     CreateTable,
     CreateView,
     Description,
-    SchemaName,
     ViewQuery,
 )
 from arco.catalog.model import ObjectKind
@@ -79,17 +78,7 @@ def table_creation(context: IcebergContext, request: CreateTable, caller: Caller
         check_new_metadata(context, metadata, table_id)
         return InitialMetadata(metadata)
 
-    make = build_once(build)
-    make(str(new_object_id(context.runtime)))
-    return NativeCreation(
-        name=_name(request.schema, request.name, "table"),
-        kind=ObjectKind.TABLE,
-        caller=caller,
-        operation="create",
-        make=make,
-        description=request,
-        columns=request.columns,
-    )
+    return _creation(context, request, ObjectKind.TABLE, caller, build)
 
 
 def view_creation(context: IcebergContext, request: CreateView, caller: Caller) -> Creation:
@@ -116,11 +105,22 @@ def view_creation(context: IcebergContext, request: CreateView, caller: Caller) 
         check_new_metadata(context, metadata, view_id)
         return InitialMetadata(metadata)
 
+    return _creation(context, request, ObjectKind.VIEW, caller, build)
+
+
+def _creation(
+    context: IcebergContext,
+    request: CreateTable | CreateView,
+    kind: ObjectKind,
+    caller: Caller,
+    build: Callable[[str], InitialMetadata],
+) -> Creation:
     make = build_once(build)
-    make(str(new_object_id(context.runtime)))
+    make(str(new_object_id(context.runtime)))  # raises if the request is wrong
+    name = check_name(request.name, kind.lower())
     return NativeCreation(
-        name=_name(request.schema, request.name, "view"),
-        kind=ObjectKind.VIEW,
+        name=FullName(request.schema.catalog, request.schema.path, name),
+        kind=kind,
         caller=caller,
         operation="create",
         make=make,
@@ -171,7 +171,3 @@ def _check_description(request: Description) -> None:
 
 def _comment(request: Description) -> dict[str, str]:
     return {} if request.comment is None else {"comment": request.comment}
-
-
-def _name(schema: SchemaName, name: str, what: str) -> FullName:
-    return FullName(schema.catalog, schema.path, check_name(name, what))
