@@ -165,7 +165,7 @@ def test_a_project_with_problems_is_not_planned(tmp_path: Path) -> None:
     assert run.returncode == 2
     assert is_one_sentence(run.stderr)
     assert "has a problem and 1 more: pipelines/shop.py:6" in run.stderr
-    assert run.stderr.endswith("`arco validate` tells all of them.\n")
+    assert run.stderr.endswith("`arco validate` lists all of them.\n")
 
 
 @pytest.mark.parametrize(
