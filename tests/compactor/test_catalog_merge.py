@@ -345,7 +345,7 @@ async def test_what_came_back_in_time_is_not_forgotten() -> None:
     await setup.close()
 
 
-async def test_the_mark_of_a_moved_table_goes_and_nobody_notices() -> None:
+async def test_the_mark_of_a_moved_table_goes_unnoticed() -> None:
     setup = await started()
     await setup.schema("s2")
     row = await setup.table("a", "x int")
@@ -373,7 +373,7 @@ async def test_a_decision_that_rested_on_what_was_forgotten_is_made_again() -> N
         setup.clock.set_forward(LONG_AGO)
         await setup.compactor.merge()
 
-    setup.post.next(after(forget))
+    setup.channel.next(after(forget))
     with pytest.raises(NotFound):
         await setup.do(Undrop(id=row.table_id))
     assert await names_in(await setup.cold().head()) == []

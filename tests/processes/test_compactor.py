@@ -159,7 +159,7 @@ async def test_a_commit_that_a_slow_compactor_publishes_late_is_found_and_not_ma
         assert sorted(done) == sorted(f"default.{name}" for name in late)
 
 
-async def test_a_stop_waits_for_what_is_in_flight_and_tells_what_became_of_it(
+async def test_a_stop_waits_for_requests_in_flight_and_reports_their_results(
     tmp_path: Path,
 ) -> None:
     async with pair(tmp_path) as at:

@@ -88,7 +88,7 @@ def _here(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project)
 
 
-def test_a_plan_tells_ranges_and_a_document_tells_each_task(arco: Served) -> None:
+def test_a_plan_prints_ranges_and_a_document_lists_each_task(arco: Served) -> None:
     told = arco.done("plan", "greet", "--force")  # it may have run before, in another test
     assert re.search(r"greet +3 +ds=2026-01-01\.\.2026-01-03 +FORCED", told)
     assert told.endswith("3 tasks to do of 1 @task.\n")
@@ -147,7 +147,7 @@ def test_a_failure_exits_with_1_and_shows_the_line_of_the_user(arco: Served, pro
     assert f"nothing: `arco runs {second[1]} --url {arco.url}` shows" in silent.stderr
 
 
-def test_why_a_task_failed_is_told_with_its_run(arco: Served) -> None:
+def test_why_a_task_failed_is_shown_with_its_run(arco: Served) -> None:
     run = RUN.search(arco.arco("run", "falter").stdout)
     assert run is not None
     told = arco.done("explain", "falter")
@@ -235,7 +235,7 @@ def test_a_worker_that_ends_by_itself_says_whether_a_task_of_it_failed(arco: Ser
     assert re.search(r"ended: 1 failed\.$", ended.stdout.strip())
 
 
-def test_a_run_that_nobody_works_on_is_cancelled_at_once(arco: Served) -> None:
+def test_a_run_without_a_worker_is_cancelled_at_once(arco: Served) -> None:
     found = RUN.search(arco.done("run", "greet", "--force", "--detach"))
     assert found is not None
 
@@ -243,7 +243,7 @@ def test_a_run_that_nobody_works_on_is_cancelled_at_once(arco: Served) -> None:
     assert said == f"Run {found[1]} is cancelled: 3 cancelled.\n"
 
 
-def test_that_a_run_is_not_over_is_said_before_spark_is_started_to_retry_it(arco: Served) -> None:
+def test_a_retry_of_a_run_that_is_not_over_is_refused_before_spark_starts(arco: Served) -> None:
     found = RUN.search(arco.done("run", "spin", "--detach"))
     assert found is not None
 
@@ -254,7 +254,7 @@ def test_that_a_run_is_not_over_is_said_before_spark_is_started_to_retry_it(arco
     arco.done("cancel", found[1])
 
 
-def test_what_nobody_knows_is_said_in_one_sentence(arco: Served) -> None:
+def test_unknown_names_are_reported_in_one_sentence(arco: Served) -> None:
     for arguments in (
         ("runs", "01M7GVFS186HGNANJXDTGV0000"),
         ("cancel", "01M7GVFS186HGNANJXDTGV0000"),

@@ -102,7 +102,7 @@ def test_a_folder_with_pipelines_is_left_alone(tmp_path: Path) -> None:
     assert not (tmp_path / "arco.toml").exists()
 
 
-def test_all_problems_are_told_at_once_with_file_and_line(tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once_with_file_and_line(tmp_path: Path) -> None:
     run = arco("validate", cwd=project(tmp_path, BROKEN))
 
     assert run.returncode == 1
@@ -125,7 +125,7 @@ def test_a_program_gets_the_problems_as_a_list(tmp_path: Path) -> None:
     ]
 
 
-def test_what_a_file_that_cannot_be_loaded_may_hide_is_said(tmp_path: Path) -> None:
+def test_what_a_file_that_cannot_be_loaded_may_hide_is_reported(tmp_path: Path) -> None:
     hidden = project(tmp_path, "import nowhere\n" + BROKEN)
     assert arco("validate", cwd=hidden).stdout.endswith(
         f"\n1 problem in the project {tmp_path.name}. There may be more once all files can be loaded.\n"
@@ -151,7 +151,7 @@ def test_a_project_is_found_from_a_folder_within_it(tmp_path: Path) -> None:
     assert arco("validate", cwd=below).returncode == 0
 
 
-def test_no_project_is_said_with_what_to_do(tmp_path: Path) -> None:
+def test_a_missing_project_is_reported_with_what_to_do(tmp_path: Path) -> None:
     run = arco("validate", cwd=tmp_path)
 
     assert run.returncode == 1
@@ -185,7 +185,7 @@ def test_a_project_with_problems_is_not_planned(tmp_path: Path) -> None:
         (("logs", "01M7GVFS186HGNANJXDTGV0000"), "TASK is required"),
     ],
 )
-def test_misuse_is_said_in_one_sentence_and_exits_with_2(
+def test_misuse_is_reported_in_one_sentence_and_exits_with_2(
     made: Path, arguments: tuple[str, ...], said: str
 ) -> None:
     run = arco(*arguments, cwd=made)

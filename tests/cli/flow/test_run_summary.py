@@ -72,7 +72,7 @@ def test_a_failure_shows_the_error_and_what_was_not_made_because_of_it() -> None
     assert (f"arco logs {RUN} {ORDERS[0]}", "what the task has logged") in ending.next_steps("")
 
 
-def test_a_check_that_blocks_is_told_with_whom_it_blocks() -> None:
+def test_a_check_that_blocks_is_reported_with_the_tasks_it_blocks() -> None:
     blocked = TaskView(
         key=ORDERS[1],
         status=TaskStatus.BLOCKED,
@@ -182,9 +182,7 @@ def test_next_steps_that_load_the_project_name_it() -> None:
     ]
 
 
-def test_next_steps_name_the_failure_that_was_told_first_and_no_table_that_was_not_written() -> (
-    None
-):
+def test_next_steps_name_the_first_failure_and_no_table_that_was_not_written() -> None:
     ending = ended(failed(ORDERS[1], "y"), failed(ORDERS[0], "x"), status=RunStatus.FAILED)
 
     assert next(ending.failures()).startswith(ORDERS[0])
@@ -297,7 +295,9 @@ def test_what_tasks_were_warned_of_is_below_them(capsys: pytest.CaptureFixture[s
     ]
 
 
-def test_many_warnings_of_a_run_are_told_in_few_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_many_warnings_of_a_run_are_printed_in_few_lines(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     warnings = tuple(f"warning {number}" for number in range(30))
     print_run(seen(msgspec.structs.replace(done("a"), warnings=warnings)), "")
 
