@@ -125,10 +125,10 @@ async def test_what_has_no_id_is_external_and_what_the_catalog_does_not_have_is_
         await here.observe("ghost", "a")
         await here.publish()
         found = await here.walk("a")
-        told = {
+        edges = {
             (node.id, node.kind, node.name) for node in found.nodes if node.name != "default.s.a"
         }
-        assert told == {
+        assert edges == {
             ("external:hive.legacy.customers", "EXTERNAL", "hive.legacy.customers"),
             ("external:s3://lake/out", "EXTERNAL", "s3://lake/out"),
             ("tbl-ghost", "UNKNOWN", "ghost"),
@@ -145,9 +145,9 @@ async def test_columns_of_an_external_table_are_shown_with_it() -> None:
         await here.publish()
         found = await here.walk("a", columns=True)
         assert pairs(found) == [("hive.legacy.customers", "a")]
-        [told] = found.edges[0].columns
-        assert (told.source_column, told.source_column_id) == ("id", None)
-        assert (told.target_column, told.transformation) == ("x", "CAST")
+        [column] = found.edges[0].columns
+        assert (column.source_column, column.source_column_id) == ("id", None)
+        assert (column.target_column, column.transformation) == ("x", "CAST")
         assert [node.columns[0].name for node in found.nodes] == ["x", "id"]
 
 
@@ -193,8 +193,8 @@ async def test_edges_name_their_columns_by_their_current_names() -> None:
         found = await here.walk("a", columns=True)
         [edge] = found.edges
         assert edge.column_edges == 3
-        told = [(each.source_column, each.target_column, each.reach) for each in edge.columns]
-        assert told == [("renamed", "u", "value"), ("y", "v", "value"), ("z", None, "influence")]
+        columns = [(each.source_column, each.target_column, each.reach) for each in edge.columns]
+        assert columns == [("renamed", "u", "value"), ("y", "v", "value"), ("z", None, "influence")]
         assert edge.columns[0].sql == "CAST(x AS INT)"
         columns = {each.name: each.dropped for each in found.nodes[0].columns}
         assert columns == {"renamed": False, "y": True, "z": False}
@@ -208,12 +208,12 @@ async def test_an_edge_seen_with_other_code_is_one_edge_shown_as_the_newest() ->
             await here.observe("a", "b", {**seen, "transform_fingerprint": f"f{number}"})
         await here.publish()
         [edge] = (await here.walk("a", columns=True)).edges
-        [told] = edge.columns
-        assert told.sql == "x + 3"
-        assert told.first_observed_at is not None
-        assert told.last_observed_at is not None
-        assert told.first_observed_at.day == 2
-        assert told.last_observed_at.day == 4
+        [column] = edge.columns
+        assert column.sql == "x + 3"
+        assert column.first_observed_at is not None
+        assert column.last_observed_at is not None
+        assert column.first_observed_at.day == 2
+        assert column.last_observed_at.day == 4
         assert (edge.execution_id, edge.pipeline_id) == ("run-3", "daily")
 
 
@@ -262,7 +262,7 @@ async def test_a_fresh_walk_has_what_was_just_acknowledged() -> None:
 async def test_the_same_state_gives_the_same_bytes_however_it_lies_in_files() -> None:
     names = [f"t{at}" for at in range(12)]
 
-    async def told(order: list[int], *, often: bool) -> bytes:
+    async def answer_after(order: list[int], *, often: bool) -> bytes:
         async with world(*(f"{name}(x, y)" for name in names)) as here:
             for at in order:
                 here.seen = at
@@ -288,7 +288,7 @@ async def test_the_same_state_gives_the_same_bytes_however_it_lies_in_files() ->
             return text.encode()
 
     order = list(range(20))
-    assert await told(order, often=True) == await told(order[::-1], often=False)
+    assert await answer_after(order, often=True) == await answer_after(order[::-1], often=False)
 
 
 async def test_the_past_is_shown_as_it_was() -> None:
