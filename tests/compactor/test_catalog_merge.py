@@ -69,11 +69,11 @@ async def rebuilt(setup: CatalogSetup) -> Rows:
     for manifest in await setup.manifests():
         commit = await read_commit(store, manifest.commit)
         counts = dict.fromkeys(TIER1, 0)
-        for deed in commit.deeds:
-            stream, seq = deed.event_path.removesuffix(".jsonl").split("/")[-2:]
-            segment = decode_segment(await store.get(deed.event_path), stream, int(seq))
-            event = decode_event(segment.lines[deed.line - 1])
-            assert event.event_id == deed.event_id
+        for operation in commit.deeds:
+            stream, seq = operation.event_path.removesuffix(".jsonl").split("/")[-2:]
+            segment = decode_segment(await store.get(operation.event_path), stream, int(seq))
+            event = decode_event(segment.lines[operation.line - 1])
+            assert event.event_id == operation.event_id
             for name, rows in read_event(event)[1].items():
                 for row in rows:
                     order = {COMMIT: commit.number, POSITION: counts[name]}

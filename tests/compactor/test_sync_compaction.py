@@ -49,10 +49,14 @@ async def test_the_events_of_a_call_become_one_commit() -> None:
     assert manifest.fencing_token == call.fencing_token
     commit = await read_commit(setup.store(Role.READER), manifest.commit)
     assert (commit.kind, commit.number, commit.commit_ulid) == (CommitKind.DDL, 2, call.commit_ulid)
-    [deed] = commit.deeds
-    assert (deed.operation, deed.actor, deed.name) == ("create_table", "user:ann", "default.s.a")
-    assert f"{deed.event_path}#{deed.line}" == call.event_paths[0]
-    assert commit.event_paths == (deed.event_path,)
+    [operation] = commit.deeds
+    assert (operation.operation, operation.actor, operation.name) == (
+        "create_table",
+        "user:ann",
+        "default.s.a",
+    )
+    assert f"{operation.event_path}#{operation.line}" == call.event_paths[0]
+    assert commit.event_paths == (operation.event_path,)
     assert {ref.path for ref in commit.added} == {
         ref.path for files in manifest.tail.values() for ref in files if ref.newest == 2
     }

@@ -29,9 +29,9 @@ from tests.iceberg.iceberg_setup import (
 
 K = "k"
 
-Deed = Callable[[Api], Coroutine[Any, Any, object]]
+Operation = Callable[[Api], Coroutine[Any, Any, object]]
 
-DEEDS: dict[str, Deed] = {
+OPERATIONS: dict[str, Operation] = {
     "create": lambda api: api.create("new", key=K),
     "stage and commit": lambda api: api.iceberg.tables.commit(
         "default", ("s",), "new", making("new"), api.caller("updateTable", K)
@@ -47,7 +47,7 @@ DEEDS: dict[str, Deed] = {
     "drop namespace": lambda api: api.drop_namespace("empty", key=K),
 }
 
-# What each deed creates in the store when it takes effect.
+# What each operation creates in the store when it takes effect.
 POINTS = {
     "create": MANIFESTS,
     "stage and commit": MANIFESTS,
@@ -60,7 +60,7 @@ POINTS = {
     "drop namespace": MANIFESTS,
 }
 
-every_deed = pytest.mark.parametrize("name", DEEDS)
+every_operation = pytest.mark.parametrize("name", OPERATIONS)
 
 
 async def _setup() -> IcebergSetup:
@@ -83,70 +83,70 @@ def _answer(result: object) -> object:
     return getattr(result, "location", result)
 
 
-@every_deed
+@every_operation
 async def test_a_replay_is_answered_the_same_and_changes_nothing(name: str) -> None:
-    setup, deed = await _setup(), DEEDS[name]
-    first = await deed(setup.a)
+    setup, operation = await _setup(), OPERATIONS[name]
+    first = await operation(setup.a)
     await setup.a.settle()
     state = await _state(setup)
-    again = await deed(setup.b)
+    again = await operation(setup.b)
     assert _answer(again) == _answer(first)
     assert await _state(setup) == state
 
 
-@every_deed
+@every_operation
 async def test_a_request_whose_holder_died_at_the_last_moment_before_is_carried_out_once(
     name: str,
 ) -> None:
-    setup, deed = await _setup(), DEEDS[name]
+    setup, operation = await _setup(), OPERATIONS[name]
     before = await _state(setup)
     if POINTS[name] == MANIFESTS:
-        await dies_at_the_compactor(setup, setup.b, deed(setup.b), arrives=False)
+        await dies_at_the_compactor(setup, setup.b, operation(setup.b), arrives=False)
     else:
         setup.b.connection.die("create", POINTS[name])
-        await dies(setup.b, deed(setup.b))
+        await dies(setup.b, operation(setup.b))
     assert await _state(setup) == before
     other = setup.api()
     with pytest.raises(InProgress) as busy:
-        await deed(other)
+        await operation(other)
     assert busy.value.retry_after_ms is not None
     setup.pass_by(2.1)
-    first = await deed(other)
+    first = await operation(other)
     after = await _state(setup)
     assert after != before
     await other.settle()
-    again = await deed(setup.api())
+    again = await operation(setup.api())
     assert _answer(again) == _answer(first)
     assert await _state(setup) == after
 
 
-@every_deed
+@every_operation
 async def test_a_request_whose_holder_died_at_the_first_moment_after_is_answered_as_a_success(
     name: str,
 ) -> None:
-    setup, deed = await _setup(), DEEDS[name]
+    setup, operation = await _setup(), OPERATIONS[name]
     before = await _state(setup)
     if POINTS[name] == MANIFESTS:
-        await dies_at_the_compactor(setup, setup.b, deed(setup.b), arrives=True)
+        await dies_at_the_compactor(setup, setup.b, operation(setup.b), arrives=True)
     else:
         setup.b.connection.die("create", POINTS[name], after=True)
-        await dies(setup.b, deed(setup.b))
+        await dies(setup.b, operation(setup.b))
     after = await _state(setup)
     assert after != before, "it has landed"
-    await deed(setup.api())
+    await operation(setup.api())
     assert await _state(setup) == after
 
 
-@every_deed
+@every_operation
 async def test_the_same_key_with_another_request_is_refused(name: str) -> None:
     setup = await _setup()
-    await DEEDS[name](setup.a)
+    await OPERATIONS[name](setup.a)
     await setup.a.settle()
     state = await _state(setup)
-    for other, deed in DEEDS.items():
+    for other, operation in OPERATIONS.items():
         if other != name:
             with pytest.raises(KeyReused):
-                await deed(setup.b)
+                await operation(setup.b)
     with pytest.raises(KeyReused):
         await setup.b.mark("u", "quite another", key=K)
     assert await _state(setup) == state

@@ -241,9 +241,9 @@ async def _outcomes(setup: IcebergSetup) -> int:
     return sum(key.endswith("/0001.json") for key in await setup.inner.keys(KEYS))
 
 
-Deed = Callable[[Api], Coroutine[Any, Any, object]]
+Operation = Callable[[Api], Coroutine[Any, Any, object]]
 
-CLAIMED: dict[str, tuple[str, Deed]] = {
+CLAIMED: dict[str, tuple[str, Operation]] = {
     "create": ("", lambda api: api.create("new", key="k")),
     "rename": ("", lambda api: api.rename("t", "moved", key="k")),
     "make namespace": ("", lambda api: api.make_namespace("n", key="k")),
@@ -255,45 +255,47 @@ CLAIMED: dict[str, tuple[str, Deed]] = {
     ),
 }
 
-every_claim = pytest.mark.parametrize(("point", "deed"), CLAIMED.values(), ids=list(CLAIMED))
+every_claim = pytest.mark.parametrize(("point", "operation"), CLAIMED.values(), ids=list(CLAIMED))
 
 
 @every_claim
 async def test_a_claim_whose_request_has_landed_is_finalised_as_committed(
-    point: str, deed: Deed
+    point: str, operation: Operation
 ) -> None:
     setup, _ = await _quiet("t", "u")
-    await _die(setup, point, deed, landed=True)
+    await _die(setup, point, operation, landed=True)
     assert await _outcomes(setup) == 0
     assert (await _round(setup)).finalised == 0, "its holder may be at work"
     setup.pass_by(LONG_S)
     assert (await _round(setup)).finalised == 1
     assert await _outcomes(setup) == 1
     assert (await _round(setup)).finalised == 0
-    await deed(setup.b)
+    await operation(setup.b)
     assert await _outcomes(setup) == 1
 
 
 @every_claim
-async def test_a_claim_whose_request_has_not_landed_is_left_alone(point: str, deed: Deed) -> None:
+async def test_a_claim_whose_request_has_not_landed_is_left_alone(
+    point: str, operation: Operation
+) -> None:
     setup, _ = await _quiet("t", "u")
-    await _die(setup, point, deed, landed=False)
+    await _die(setup, point, operation, landed=False)
     setup.pass_by(LONG_S)
     if point == OUTCOME:
         await _impatient_round(setup)
     else:
         assert (await _round(setup)).finalised == 0
     assert await _outcomes(setup) == 0
-    await deed(setup.b)
+    await operation(setup.b)
     await setup.b.settle()
 
 
-async def _die(setup: IcebergSetup, point: str, deed: Deed, *, landed: bool) -> None:
+async def _die(setup: IcebergSetup, point: str, operation: Operation, *, landed: bool) -> None:
     if point:
         setup.a.connection.die("create", point, after=landed)
-        await dies(setup.a, deed(setup.a))
+        await dies(setup.a, operation(setup.a))
     else:
-        await dies_at_the_compactor(setup, setup.a, deed(setup.a), arrives=landed)
+        await dies_at_the_compactor(setup, setup.a, operation(setup.a), arrives=landed)
 
 
 async def test_a_commit_that_landed_is_finalised_though_others_came_after_it() -> None:

@@ -30,7 +30,7 @@ from tests.iceberg.iceberg_setup import (
 DATA_PATH = "write.data.path"
 VICTIM = f"{ELSEWHERE}victim"
 
-Deed = Callable[[Api, str], Awaitable[object]]
+Operation = Callable[[Api, str], Awaitable[object]]
 
 
 def _properties(path: str, key: str = DATA_PATH) -> dict[str, Json]:
@@ -84,14 +84,14 @@ async def _transaction(api: Api, path: str) -> object:
     return None
 
 
-def _commits(change: Callable[[str], dict[str, Json]]) -> Deed:
-    async def deed(api: Api, path: str) -> object:
+def _commits(change: Callable[[str], dict[str, Json]]) -> Operation:
+    async def operation(api: Api, path: str) -> object:
         return await api.commit("t", change(path))
 
-    return deed
+    return operation
 
 
-DEEDS: dict[str, Deed] = {
+OPERATIONS: dict[str, Operation] = {
     "create": _create,
     "stage": _stage,
     "create with a key": lambda api, path: api.create("u", properties={DATA_PATH: path}, key="k"),
@@ -114,12 +114,14 @@ async def _with_neighbour() -> IcebergSetup:
     return setup
 
 
-@pytest.mark.parametrize("deed", DEEDS.values(), ids=DEEDS)
+@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
 @pytest.mark.parametrize("path", [VICTIM, f"{VICTIM}/data/x"])
-async def test_no_path_leads_into_the_place_of_another_table(deed: Deed, path: str) -> None:
+async def test_no_path_leads_into_the_place_of_another_table(
+    operation: Operation, path: str
+) -> None:
     setup = await _with_neighbour()
     before = (await setup.a.load("t")).location
-    no = await refusal(deed(setup.b, path))
+    no = await refusal(operation(setup.b, path))
     assert no.status == 409
     assert "victim" not in no.message
     assert id_of(await setup.a.load("victim")) not in no.message
@@ -127,11 +129,11 @@ async def test_no_path_leads_into_the_place_of_another_table(deed: Deed, path: s
     assert (await setup.api().load("t")).location == before
 
 
-@pytest.mark.parametrize("deed", [DEEDS[name] for name in DEEDS if name != "stage"])
-async def test_a_path_that_was_named_is_taken_by_no_other_table(deed: Deed) -> None:
+@pytest.mark.parametrize("operation", [OPERATIONS[name] for name in OPERATIONS if name != "stage"])
+async def test_a_path_that_was_named_is_taken_by_no_other_table(operation: Operation) -> None:
     setup = await _with_neighbour()
     path = f"{ELSEWHERE}mine"
-    await deed(setup.b, path)
+    await operation(setup.b, path)
     for place in (path, ELSEWHERE):
         assert (await refusal(setup.a.create("v", location=place))).status == 409
     no = await refusal(setup.a.commit("victim", _properties(path)))

@@ -202,17 +202,19 @@ async def test_a_view_can_be_registered() -> None:
     assert _text(await _load(setup.a, "back")) == "select 2"
 
 
-@pytest.mark.parametrize("deed", ["create", "replace", "drop"])
-async def test_a_request_that_landed_before_a_crash_is_answered_as_a_success(deed: str) -> None:
+@pytest.mark.parametrize("operation", ["create", "replace", "drop"])
+async def test_a_request_that_landed_before_a_crash_is_answered_as_a_success(
+    operation: str,
+) -> None:
     setup, view_id = await _with_view()
-    if deed == "create":
+    if operation == "create":
         work = _create(setup.a, "w", key="k")
         await dies_at_the_compactor(setup, setup.a, work, arrives=True)
         again = await _create(setup.b, "w", key="k")
         assert again.location == (await _load(setup.b, "w")).location
         return
     setup.a.connection.die("create", pointer_key(view_id, 1), after=True)
-    if deed == "replace":
+    if operation == "replace":
         await dies(setup.a, _replace(setup.a, "select 2", key="k"))
         assert _text(await _replace(setup.b, "select 2", key="k")) == "select 2"
     else:
