@@ -193,8 +193,14 @@ async def test_edges_name_their_columns_by_their_current_names() -> None:
         found = await here.walk("a", columns=True)
         [edge] = found.edges
         assert edge.column_edges == 3
-        columns = [(each.source_column, each.target_column, each.reach) for each in edge.columns]
-        assert columns == [("renamed", "u", "value"), ("y", "v", "value"), ("z", None, "influence")]
+        edge_columns = [
+            (each.source_column, each.target_column, each.reach) for each in edge.columns
+        ]
+        assert edge_columns == [
+            ("renamed", "u", "value"),
+            ("y", "v", "value"),
+            ("z", None, "influence"),
+        ]
         assert edge.columns[0].sql == "CAST(x AS INT)"
         columns = {each.name: each.dropped for each in found.nodes[0].columns}
         assert columns == {"renamed": False, "y": True, "z": False}
