@@ -46,7 +46,7 @@ def test_every_operation_has_an_entry() -> None:
     assert set(ACCESS_MATRIX) == set(Operation)
 
 
-def test_what_needs_no_principal_is_short_and_tells_nothing_of_the_catalog() -> None:
+def test_what_needs_no_principal_is_short_and_reveals_nothing_of_the_catalog() -> None:
     assert {*PUBLIC_OPERATIONS} == {"health", "metrics", "openapi", "docs"}
 
 

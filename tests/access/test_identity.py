@@ -76,7 +76,7 @@ async def test_a_token_that_is_not_valid_is_refused() -> None:
 
 
 @pytest.mark.parametrize("value", [None, "", "Bearer x", f"Bearer {TOKEN}"])
-async def test_without_identities_everybody_is_the_local_user(value: str | None) -> None:
+async def test_without_identities_every_caller_is_the_local_user(value: str | None) -> None:
     assert await NoIdentity(HERE).identify(value) == Principal("user:local", HERE)
 
 

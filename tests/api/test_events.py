@@ -46,7 +46,7 @@ def test_a_batch_is_taken_in_every_form(api: Served, http: httpx2.Client, form: 
     assert ids_of(api, *runs) == answer.json()["event_ids"]
 
 
-def test_every_example_of_an_event_is_accepted_unless_only_arco_may_tell_it(
+def test_every_example_of_an_event_is_accepted_unless_only_arco_may_send_it(
     http: httpx2.Client,
 ) -> None:
     for kind in KINDS:
@@ -55,7 +55,7 @@ def test_every_example_of_an_event_is_accepted_unless_only_arco_may_tell_it(
         assert answer.status_code == (422 if kind.ours else 200), (kind.name, answer.text)
 
 
-def test_bad_lines_are_refused_by_number_and_their_neighbours_stored(
+def test_bad_lines_are_refused_by_number_and_the_other_lines_stored(
     api: Served, http: httpx2.Client
 ) -> None:
     runs = [_name(), _name()]

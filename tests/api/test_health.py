@@ -88,7 +88,7 @@ def test_the_lag_is_the_age_of_the_oldest_event_that_is_not_published(
         assert after["lineage"]["lag_ms"] >= 1
 
 
-def test_health_tells_what_compacts_and_how_far_behind_it_is(
+def test_health_shows_what_compacts_and_how_far_behind_it_is(
     own: tuple[Served, Hand, Slow],
 ) -> None:
     api, hand, _ = own
@@ -298,7 +298,7 @@ def test_a_store_that_refuses_all_writes_is_not_ready_and_is_again_when_it_takes
         assert http.get("/health/ready").status_code == 200
 
 
-def test_gauges_tell_of_what_waits_and_of_the_process(refusing: tuple[Served, Refusing]) -> None:
+def test_gauges_show_waiting_work_and_the_process(refusing: tuple[Served, Refusing]) -> None:
     api, store = refusing
     with api.client() as http:
         store.refusal = StoreFull("full")

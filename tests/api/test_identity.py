@@ -134,7 +134,7 @@ def test_a_page_of_this_very_server_may(api: Served, http: httpx2.Client, table:
     assert http.patch(table, json={}, headers={"Sec-Fetch-Site": "none"}).status_code == 200
 
 
-def test_where_everybody_says_who_they_are_it_does_not_matter(tmp_path: Path) -> None:
+def test_foreign_origins_are_allowed_where_every_caller_is_identified(tmp_path: Path) -> None:
     with served(tmp_path / "store", Options(hosts=None)) as api, api.client() as http:
         for headers in FOREIGN:
             made = http.patch("/api/v1/catalogs/default", json={}, headers=headers)

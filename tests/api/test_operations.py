@@ -163,7 +163,7 @@ def test_a_fresh_read_has_what_was_just_acknowledged(http: httpx2.Client) -> Non
     assert len(pages) == 1
 
 
-def test_a_run_tells_its_tasks_and_how_they_are(own: Served, http: httpx2.Client) -> None:
+def test_a_run_lists_its_tasks_and_their_states(own: Served, http: httpx2.Client) -> None:
     run = _name()
     _append(
         http,

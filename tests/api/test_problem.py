@@ -97,7 +97,7 @@ def test_what_is_about_the_request_keeps_its_words() -> None:
     )
 
 
-def test_an_unexpected_error_tells_nothing() -> None:
+def test_an_unexpected_error_reveals_nothing() -> None:
     problem = problem_of(ValueError("/srv/lake/secret"))
     assert (problem.status, problem.code) == (500, "internal")
     assert "secret" not in problem.detail

@@ -285,8 +285,8 @@ def test_commits_are_listed_newest_first_and_say_who_did_what(
     at = {"as_of": number, "page_size": 1}  # as of then, since a merge may have come after
     newest = http.get("/api/v1/commits", params=at).json()
     assert newest["items"][0]["number"] == number
-    deed = newest["items"][0]["commit"]["deeds"][0]
-    assert (deed["operation"], deed["actor"]) == ("create_table", "user:local")
+    operation = newest["items"][0]["commit"]["deeds"][0]
+    assert (operation["operation"], operation["actor"]) == ("create_table", "user:local")
     token = newest["next_page_token"]
     following = http.get("/api/v1/commits", params={"page_token": token, "page_size": 3}).json()
     assert [each["number"] for each in following["items"]] == [number - 1, number - 2, number - 3]

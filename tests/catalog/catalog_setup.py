@@ -82,10 +82,10 @@ class WallClock(SystemClock):
         self.passed_ms += by.total_seconds() * 1000
 
 
-Handling = Callable[["Post", SyncCompact], Awaitable[PublishedCommit]]
+Handling = Callable[["CompactorChannel", SyncCompact], Awaitable[PublishedCommit]]
 
 
-class Post:
+class CompactorChannel:
     """The way to a compactor. What happens to the next calls can be arranged; then all arrive."""
 
     def __init__(self, inner: CatalogCompactor, runtime: Runtime) -> None:
@@ -114,49 +114,49 @@ class Post:
         return await self.inner.merge()
 
 
-async def arrives(post: Post, call: SyncCompact) -> PublishedCommit:
+async def arrives(channel: CompactorChannel, call: SyncCompact) -> PublishedCommit:
     """Nothing special."""
-    return await post.inner.sync_compact(call)
+    return await channel.inner.sync_compact(call)
 
 
-async def is_down(post: Post, call: SyncCompact) -> PublishedCommit:
+async def is_down(channel: CompactorChannel, call: SyncCompact) -> PublishedCommit:
     """Nobody is there, and that is certain."""
     raise Unavailable("connection refused")
 
 
-async def is_lost(post: Post, call: SyncCompact) -> PublishedCommit:
+async def is_lost(channel: CompactorChannel, call: SyncCompact) -> PublishedCommit:
     """The call never arrives, and nobody can tell."""
     raise Unknown("the connection broke")
 
 
-async def answer_is_lost(post: Post, call: SyncCompact) -> PublishedCommit:
-    await post.inner.sync_compact(call)
+async def answer_is_lost(channel: CompactorChannel, call: SyncCompact) -> PublishedCommit:
+    await channel.inner.sync_compact(call)
     raise Unknown("the connection broke")
 
 
-async def breaks(post: Post, call: SyncCompact) -> PublishedCommit:
+async def breaks(channel: CompactorChannel, call: SyncCompact) -> PublishedCommit:
     """The answer is lost in a way that nobody has thought of."""
-    await post.inner.sync_compact(call)
+    await channel.inner.sync_compact(call)
     raise OSError("reset by peer")
 
 
-async def arrives_twice(post: Post, call: SyncCompact) -> PublishedCommit:
-    first = await post.inner.sync_compact(call)
-    assert await post.inner.sync_compact(call) == first
+async def arrives_twice(channel: CompactorChannel, call: SyncCompact) -> PublishedCommit:
+    first = await channel.inner.sync_compact(call)
+    assert await channel.inner.sync_compact(call) == first
     return first
 
 
-async def arrives_twice_at_once(post: Post, call: SyncCompact) -> PublishedCommit:
+async def arrives_twice_at_once(channel: CompactorChannel, call: SyncCompact) -> PublishedCommit:
     """As when a proxy repeats what it takes for lost; the caller gets the second answer."""
-    first = post.runtime.tasks.spawn(post.inner.sync_compact(call))
+    first = channel.runtime.tasks.spawn(channel.inner.sync_compact(call))
     try:
-        return await post.inner.sync_compact(call)
+        return await channel.inner.sync_compact(call)
     finally:
         await first.wait()
 
 
 def refused(problem: ArcoError) -> Handling:
-    async def handle(post: Post, call: SyncCompact) -> PublishedCommit:
+    async def handle(channel: CompactorChannel, call: SyncCompact) -> PublishedCommit:
         raise problem
 
     return handle
@@ -165,9 +165,9 @@ def refused(problem: ArcoError) -> Handling:
 def after(step: Callable[[], Awaitable[object]]) -> Handling:
     """Something happens before the call arrives."""
 
-    async def handle(post: Post, call: SyncCompact) -> PublishedCommit:
+    async def handle(channel: CompactorChannel, call: SyncCompact) -> PublishedCommit:
         await step()
-        return await post.inner.sync_compact(call)
+        return await channel.inner.sync_compact(call)
 
     return handle
 
@@ -175,14 +175,14 @@ def after(step: Callable[[], Awaitable[object]]) -> Handling:
 def held(until: AsyncEvent, then: Handling = arrives) -> Handling:
     """The call is on its way until the test lets it arrive."""
 
-    async def handle(post: Post, call: SyncCompact) -> PublishedCommit:
+    async def handle(channel: CompactorChannel, call: SyncCompact) -> PublishedCommit:
         await until.wait()
-        return await then(post, call)
+        return await then(channel, call)
 
     return handle
 
 
-class Told(msgspec.Struct, frozen=True):
+class ChangeAnswer(msgspec.Struct, frozen=True):
     """What a caller is told of a request that was carried out."""
 
     number: int
@@ -198,11 +198,11 @@ class Plain:
     """Answers as a protocol would write them."""
 
     def done(self, done: ChangeResult) -> Answer:
-        told = Told(
+        answer = ChangeAnswer(
             *(done.number, done.commit_ulid, done.operation, id_of(done.object.row)),
             *(done.object.row.name, done.object.commit, [each.name for each in done.columns]),
         )
-        return Answer(status=200, body=msgspec.Raw(json.encode(told)))
+        return Answer(status=200, body=msgspec.Raw(json.encode(answer)))
 
     def refused(self, problem: ArcoError) -> Answer:
         status = {"not_found": 404, "invalid": 400}.get(problem.code, 409)
@@ -219,7 +219,7 @@ class Cutting:
 
     async def _check(self, verb: str, key: str) -> None:
         if self.is_cut and self._only in key:
-            raise Unavailable("the line to the store is cut")
+            raise Unavailable("the connection to the store is cut")
 
 
 @dataclass
@@ -260,7 +260,7 @@ class CatalogSetup:
     runtime: Runtime
     clock: WallClock
     compactor: CatalogCompactor
-    post: Post
+    channel: CompactorChannel
     api: ApiProcess
     rules: WorkspaceRules
     api_processes: list[ApiProcess] = field(default_factory=list)
@@ -269,10 +269,12 @@ class CatalogSetup:
         return Store(backend or self.backend, self.runtime, scope=SCOPE, role=role, retry=IMPATIENT)
 
     def api_process(
-        self, post: Post | None = None, *, backend: Backend | None = None
+        self, channel: CompactorChannel | None = None, *, backend: Backend | None = None
     ) -> ApiProcess:
         """One more API process."""
-        api_process = _office(self.store(Role.API, backend), post or self.post, self.rules)
+        api_process = _open_api_process(
+            self.store(Role.API, backend), channel or self.channel, self.rules
+        )
         self.api_processes.append(api_process)
         return api_process
 
@@ -334,9 +336,9 @@ def open_setup(
     }
     rules = replace(rules or WorkspaceRules(), retention=retention)
     compactor = CatalogCompactor(stores[Role.COMPACTOR], retention=retention)
-    post = Post(compactor, runtime)
-    api = _office(stores[Role.API], post, rules)
-    return CatalogSetup(backend, runtime, clock, compactor, post, api, rules)
+    channel = CompactorChannel(compactor, runtime)
+    api = _open_api_process(stores[Role.API], channel, rules)
+    return CatalogSetup(backend, runtime, clock, compactor, channel, api, rules)
 
 
 async def started(setup: CatalogSetup | None = None) -> CatalogSetup:
@@ -353,10 +355,10 @@ def open_runtime(clock: WallClock) -> Runtime:
     return replace(system_runtime(), clock=clock)
 
 
-def _office(store: Store, post: Post, rules: WorkspaceRules) -> ApiProcess:
+def _open_api_process(store: Store, channel: CompactorChannel, rules: WorkspaceRules) -> ApiProcess:
     reader = SnapshotReader(store)
     lease = Lease(store, DOMAIN, holder="test", life_ms=600)
-    committer = Committer(reader, LedgerWriter(store, DOMAIN), post, lease, rules)
+    committer = Committer(reader, LedgerWriter(store, DOMAIN), channel, lease, rules)
     return ApiProcess(store, reader, committer, lease, Idempotency(store))
 
 

@@ -9,7 +9,7 @@ from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.sim.faults import NONE, Faults
 from tests.sim.objects import SimObjects
-from tests.sim.process import Life, Process
+from tests.sim.process import Incarnation, Process
 from tests.sim.store import SimBackend
 from tests.sim.world import World
 from tests.storage.interposed import Interposed, Step, nothing
@@ -21,16 +21,16 @@ FULL = f"tenant=default/workspace=default/locks/{DOMAIN}"
 class Contender:
     """One life of a process, with a lease of its own."""
 
-    def __init__(self, contest: "Contest", life: Life, life_ms: int) -> None:
+    def __init__(self, contest: "Contest", incarnation: Incarnation, life_ms: int) -> None:
         self.contest = contest
-        self.life = life
-        self.clock = life.runtime.clock
+        self.incarnation = incarnation
+        self.clock = incarnation.runtime.clock
         self.before: Step = nothing  # what befalls its requests on their way, and the answers
         self.after: Step = nothing
-        far = SimBackend(contest.objects, life)
+        far = SimBackend(contest.objects, incarnation)
         line = Interposed(far, before=self._before, after=self._after)
-        self.store = Store(line, life.runtime, scope=Scope(), role=Role.API)
-        self.lease = Lease(self.store, DOMAIN, holder=life.name, life_ms=life_ms)
+        self.store = Store(line, incarnation.runtime, scope=Scope(), role=Role.API)
+        self.lease = Lease(self.store, DOMAIN, holder=incarnation.name, life_ms=life_ms)
 
     async def hold(self, patience_ms: float = 60_000) -> int:
         """Hold the lease and put that on record."""
@@ -53,7 +53,7 @@ class Contender:
         await self.after(verb, key)
 
 
-Story = Callable[[Contender], Coroutine[Any, Any, None]]
+Steps = Callable[[Contender], Coroutine[Any, Any, None]]
 
 
 class Contest:
@@ -67,13 +67,13 @@ class Contest:
         self.ended: set[str] = set()
         self._contenders: list[Contender] = []
 
-    def join(self, name: str, story: Story, *, at_ms: float = 0, life_ms: int = LIFE_MS) -> Process:
-        """A process that lives this story, from `at_ms` on."""
+    def join(self, name: str, steps: Steps, *, at_ms: float = 0, life_ms: int = LIFE_MS) -> Process:
+        """A process that runs these steps, from `at_ms` on."""
 
-        async def main(life: Life) -> None:
-            contender = Contender(self, life, life_ms)
+        async def main(incarnation: Incarnation) -> None:
+            contender = Contender(self, incarnation, life_ms)
             self._contenders.append(contender)
-            await story(contender)
+            await steps(contender)
             self.ended.add(name)
 
         process = Process(self.world, name, main)
@@ -82,12 +82,14 @@ class Contest:
 
     def held(self, who: Contender, token: int) -> None:
         """Note a turn, and whether anybody else believes to have one at this moment."""
-        if not self.turns or self.turns[-1][1:] != (who.life.name, token):
-            self.turns.append((self.world.now_ms, who.life.name, token))
+        if not self.turns or self.turns[-1][1:] != (who.incarnation.name, token):
+            self.turns.append((self.world.now_ms, who.incarnation.name, token))
         for other in self._contenders:
-            if other is not who and other.life.alive and other.lease.token is not None:
+            if other is not who and other.incarnation.alive and other.lease.token is not None:
                 now = self.world.now_ms
-                self.overlaps.append(f"{now:.0f}: {who.life.name} and {other.life.name}")
+                self.overlaps.append(
+                    f"{now:.0f}: {who.incarnation.name} and {other.incarnation.name}"
+                )
 
     def run(self, seconds: float) -> "Contest":
         """Let it all happen; whatever escapes from a process is a failure."""

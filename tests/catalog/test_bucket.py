@@ -192,7 +192,7 @@ def test_a_long_list_comes_in_order_from_all_its_parts() -> None:
     assert [found.row for found in shelf.below(("s",), after="t0299", limit=300)] == rows[300:600]
 
 
-def test_decided_rows_tell_whether_an_answer_rests_on_them() -> None:
+def test_decided_rows_show_whether_an_answer_rests_on_them() -> None:
     row = TableRow(**LIFE, catalog_id="c", schema_id="s1", table_id="1", name="a")
     questions: list[tuple[Callable[[DecidedRows], object], bool]] = [
         (lambda p: p.find(("s1", "1")), True),

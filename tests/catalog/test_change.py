@@ -25,9 +25,9 @@ from tests.catalog.catalog_setup import (
     SCOPE,
     ApiProcess,
     CatalogSetup,
+    ChangeAnswer,
+    CompactorChannel,
     Plain,
-    Post,
-    Told,
     after,
     answer_is_lost,
     held,
@@ -42,9 +42,9 @@ from tests.catalog.catalog_setup import (
 )
 
 
-def done_of(answer: Answer) -> Told:
+def done_of(answer: Answer) -> ChangeAnswer:
     assert answer.status == 200
-    return json.decode(bytes(answer.body), Told)
+    return json.decode(bytes(answer.body), ChangeAnswer)
 
 
 def code_of(answer: Answer) -> str:
@@ -94,7 +94,7 @@ async def test_a_refusal_is_kept_although_its_cause_is_gone() -> None:
 
 async def test_trouble_on_the_way_is_not_kept() -> None:
     setup = await started()
-    setup.post.next(is_down)
+    setup.channel.next(is_down)
     with pytest.raises(Unavailable):
         await setup.api.do_once(new_table("a"), "k")
     setup.clock.pass_by(timedelta(seconds=3))
@@ -105,9 +105,9 @@ async def test_trouble_on_the_way_is_not_kept() -> None:
 async def test_while_another_is_at_work_a_second_request_only_looks() -> None:
     setup = await started()
     arrive = setup.runtime.tasks.event()
-    setup.post.next(held(arrive))
+    setup.channel.next(held(arrive))
     first = asyncio.create_task(setup.api.do_once(new_table("a"), "k"))
-    await until(lambda: len(setup.post.calls) == 3)
+    await until(lambda: len(setup.channel.calls) == 3)
     with pytest.raises(Unavailable) as busy:
         await setup.api_process().do_once(new_table("a"), "k")
     assert busy.value.retry_after_ms
@@ -120,21 +120,21 @@ class Killed(BaseException):
     """The process is gone: nothing is caught, nothing is cleaned up."""
 
 
-async def published_and_killed(post: Post, call: SyncCompact) -> PublishedCommit:
-    await post.inner.sync_compact(call)
-    post.published += 1
+async def published_and_killed(channel: CompactorChannel, call: SyncCompact) -> PublishedCommit:
+    await channel.inner.sync_compact(call)
+    channel.published += 1
     await asyncio.Event().wait()
     raise Killed
 
 
 async def test_after_a_crash_between_commit_and_outcome_the_retry_finds_the_commit() -> None:
     setup = await started()
-    setup.post.next(published_and_killed)
+    setup.channel.next(published_and_killed)
     victim = setup.api_process()
     before = (await setup.head()).number
     setup.api.lease.lost()
     gone = asyncio.create_task(victim.do_once(new_table("a", "id bigint"), "k"))
-    await until(lambda: setup.post.published > 0)
+    await until(lambda: setup.channel.published > 0)
     number = before + 1
     # At once: what has landed needs no takeover.
     answer = done_of(await setup.api.do_once(new_table("a", "id bigint"), "k"))
@@ -151,11 +151,11 @@ async def test_what_a_crash_left_undone_is_taken_over_with_the_same_ids() -> Non
     arrive = setup.runtime.tasks.event()
     victim = setup.api_process()
     setup.api.lease.lost()
-    setup.post.next(held(arrive, is_lost))
-    sent = len(setup.post.calls)
+    setup.channel.next(held(arrive, is_lost))
+    sent = len(setup.channel.calls)
     gone = asyncio.create_task(victim.do_once(new_table("a"), "k"))
-    await until(lambda: len(setup.post.calls) > sent)
-    meant = json.decode(bytes(setup.post.calls[-1].events[0].payload), dict[str, object])
+    await until(lambda: len(setup.channel.calls) > sent)
+    meant = json.decode(bytes(setup.channel.calls[-1].events[0].payload), dict[str, object])
     victim.lease.lost()
     setup.clock.pass_by(timedelta(seconds=3))
     answer = done_of(await setup.api.do_once(new_table("a"), "k"))
@@ -163,16 +163,18 @@ async def test_what_a_crash_left_undone_is_taken_over_with_the_same_ids() -> Non
     await bury(gone, victim, setup)
 
 
-async def attached_once(api_process: ApiProcess, table: str, wishes: list[AttachTable]) -> Answer:
+async def attached_once(
+    api_process: ApiProcess, table: str, meant_requests: list[AttachTable]
+) -> Answer:
     """Attach a table whose id the claim has fixed."""
 
     def request_of(claim: Claim) -> Ddl:
         asked = attach(1)
         location = f"warehouse/{claim.ids['object']}/"
-        wishes.append(
+        meant_requests.append(
             msgspec.structs.replace(asked, table_id=claim.ids["object"], location=location)
         )
-        return wishes[-1]
+        return meant_requests[-1]
 
     ids = {"object": table, "metadata": "1"}
     work = ChangeWork(api_process.committer, request_of, ANN, Plain(), ids)
@@ -182,18 +184,18 @@ async def attached_once(api_process: ApiProcess, table: str, wishes: list[Attach
 
 async def test_a_takeover_asks_for_the_very_object_that_the_first_claim_has_fixed() -> None:
     setup = await started()
-    wishes: list[AttachTable] = []
-    setup.post.next(is_down)
+    meant_requests: list[AttachTable] = []
+    setup.channel.next(is_down)
     with pytest.raises(Unavailable):
-        await attached_once(setup.api, table_id(1), wishes)
+        await attached_once(setup.api, table_id(1), meant_requests)
     setup.clock.pass_by(timedelta(seconds=3))
     taker = setup.api_process()
     setup.api.lease.lost()
-    answer = done_of(await attached_once(taker, table_id(2), wishes))
+    answer = done_of(await attached_once(taker, table_id(2), meant_requests))
     assert answer.id == table_id(1)
-    assert [wish.table_id for wish in wishes] == [table_id(1)] * 2
-    assert done_of(await attached_once(setup.api, table_id(3), wishes)) == answer
-    assert len(wishes) == 2
+    assert [each.table_id for each in meant_requests] == [table_id(1)] * 2
+    assert done_of(await attached_once(setup.api, table_id(3), meant_requests)) == answer
+    assert len(meant_requests) == 2
     await setup.close()
 
 
@@ -217,7 +219,7 @@ async def test_of_an_old_holder_and_its_taker_only_one_carries_it_out() -> None:
         setup.api.lease.lost()
         answers.append(await taker.do_once(new_table("a"), "k"))
 
-    setup.post.next(after(take_over))
+    setup.channel.next(after(take_over))
     mine = await setup.api.do_once(new_table("a"), "k")
     assert done_of(mine).number == done_of(answers[0]).number
     assert [name for m in await setup.manifests() for name in m.requests if name] == [
@@ -241,7 +243,7 @@ def during_append(setup: CatalogSetup, step: Callable[[], Awaitable[None]]) -> N
     writer.append = slow  # type: ignore[method-assign]
 
 
-async def test_a_neighbour_that_was_taken_over_holds_up_nobody() -> None:
+async def test_a_request_taken_over_in_a_group_delays_no_other() -> None:
     setup = await started()
     taken: list[Answer] = []
 
@@ -297,7 +299,7 @@ async def test_who_was_taken_over_publishes_no_more_though_the_taker_has_done_no
     async def claim_only() -> None:
         setup.clock.pass_by(timedelta(seconds=3))
         setup.api.lease.lost()
-        setup.post.next(is_down)
+        setup.channel.next(is_down)
         with pytest.raises(Unavailable):
             await setup.api_process().do_once(new_table("keyed"), "k")
 
@@ -315,7 +317,7 @@ async def test_who_was_taken_over_publishes_no_more_though_the_taker_has_done_no
 
 async def test_a_lost_answer_under_a_key_is_a_success() -> None:
     setup = await started()
-    setup.post.next(answer_is_lost)
+    setup.channel.next(answer_is_lost)
     first = await setup.api.do_once(new_table("a"), "k")
     assert done_of(first).name == "a"
     assert bytes((await setup.api.do_once(new_table("a"), "k")).body) == bytes(first.body)
@@ -324,19 +326,19 @@ async def test_a_lost_answer_under_a_key_is_a_success() -> None:
 
 async def test_an_unknown_outcome_under_a_key_stays_unknown_until_it_is_found() -> None:
     setup = await started()
-    setup.post.next(is_lost)
+    setup.channel.next(is_lost)
     with pytest.raises(Unknown):
         await setup.api.do_once(new_table("a"), "k")
-    await setup.compactor.sync_compact(setup.post.calls[-1])
+    await setup.compactor.sync_compact(setup.channel.calls[-1])
     answer = done_of(await setup.api.do_once(new_table("a"), "k"))
-    assert answer.commit_ulid == setup.post.calls[-1].commit_ulid
+    assert answer.commit_ulid == setup.channel.calls[-1].commit_ulid
     assert await names_in(await setup.head()) == ["a"]
     await setup.close()
 
 
 async def test_a_refusal_by_the_store_is_no_verdict_on_the_request() -> None:
     setup = await started()
-    setup.post.next(refused(Denied("the service token is not ours")))
+    setup.channel.next(refused(Denied("the service token is not ours")))
     with pytest.raises(Unavailable):
         await setup.api.do_once(new_table("a"), "k")
     assert await outcomes_recorded(setup, "k") == 1, "a claim, and no outcome"
@@ -369,7 +371,7 @@ async def test_many_under_keys_share_a_group_and_retry_together() -> None:
 
 async def test_evidence_that_was_collected_leaves_only_its_own_request_in_doubt() -> None:
     setup = await started()
-    setup.post.next(is_down)
+    setup.channel.next(is_down)
     with pytest.raises(Unavailable):
         await setup.api.do_once(new_table("old"), "k")
     for n in range(4):

@@ -21,9 +21,9 @@ from arco.core.errors import (
 from arco.storage.roles import Role
 from tests.catalog.catalog_setup import (
     ApiProcess,
+    CompactorChannel,
     Cutting,
     Handling,
-    Post,
     after,
     all_rows,
     answer_is_lost,
@@ -65,7 +65,7 @@ async def outcome(api_process: ApiProcess, name: str) -> str:
 async def test_requests_that_arrive_during_a_commit_share_the_next() -> None:
     setup = await started()
     arrive = setup.runtime.tasks.event()
-    setup.post.next(held(arrive))
+    setup.channel.next(held(arrive))
     before = (await setup.head()).number
     first = asyncio.create_task(setup.api.do(new_table("first")))
     await settle()
@@ -103,7 +103,7 @@ async def test_one_bad_request_fails_alone() -> None:
     await setup.close()
 
 
-async def test_a_request_that_nobody_has_thought_of_fails_alone() -> None:
+async def test_a_request_with_an_unexpected_error_fails_alone() -> None:
     setup = await started()
     strange = UpdateTable(target=t("good"), name=None)  # type: ignore[arg-type]
     answers = await asyncio.gather(
@@ -117,7 +117,7 @@ async def test_a_request_that_nobody_has_thought_of_fails_alone() -> None:
     await setup.close()
 
 
-async def test_neighbours_see_each_other() -> None:
+async def test_grouped_requests_see_each_other() -> None:
     setup = await started()
     inner = SchemaName("default", ("s", "inner"))
     made, table, again = await asyncio.gather(
@@ -167,15 +167,15 @@ async def test_what_the_process_remembers_of_its_own_commits_is_what_was_publish
 # Refusals that rest on neighbours (P25)
 
 
-async def test_a_refusal_that_rests_on_a_neighbour_waits_for_the_neighbours_manifest() -> None:
+async def test_a_refusal_that_rests_on_a_grouped_request_waits_for_its_manifest() -> None:
     setup = await started()
     arrive = setup.runtime.tasks.event()
-    setup.post.next(held(arrive))
+    setup.channel.next(held(arrive))
     winner = asyncio.create_task(setup.api.do(new_table("a")))
     loser = asyncio.create_task(setup.api.do(new_table("a")))
     await settle()
     assert not loser.done()
-    assert setup.post.calls[-1].events, "the group is on its way"
+    assert setup.channel.calls[-1].events, "the group is on its way"
     arrive.set()
     await winner
     with pytest.raises(AlreadyExists):
@@ -183,28 +183,28 @@ async def test_a_refusal_that_rests_on_a_neighbour_waits_for_the_neighbours_mani
     await setup.close()
 
 
-async def test_nobody_is_refused_for_the_sake_of_a_neighbour_that_was_never_published() -> None:
+async def test_no_request_is_refused_for_a_grouped_request_that_was_never_published() -> None:
     setup = await started()
-    setup.post.next(is_down)
+    setup.channel.next(is_down)
     codes = [*await asyncio.gather(outcome(setup.api, "a"), outcome(setup.api, "a"))]
     assert codes == ["unavailable", "unavailable"]
     assert await outcome(setup.api, "a") == "ok"
     await setup.close()
 
 
-async def test_nobody_is_refused_for_a_neighbour_of_whom_nothing_is_known() -> None:
+async def test_no_request_is_refused_for_a_grouped_request_with_an_unknown_outcome() -> None:
     setup = await started()
-    setup.post.next(is_lost)
+    setup.channel.next(is_lost)
     codes = [*await asyncio.gather(outcome(setup.api, "a"), outcome(setup.api, "a"))]
     assert codes == ["unknown_outcome", "unavailable"]
     await setup.close()
 
 
-async def test_a_refusal_that_needs_no_neighbour_is_given_at_once() -> None:
+async def test_a_refusal_that_needs_no_other_request_is_given_at_once() -> None:
     setup = await started()
     await setup.table("there")
     arrive = setup.runtime.tasks.event()
-    setup.post.next(held(arrive))
+    setup.channel.next(held(arrive))
     fine = asyncio.create_task(setup.api.do(new_table("a")))
     taken = asyncio.create_task(setup.api.do(new_table("there")))
     with pytest.raises(AlreadyExists):
@@ -215,10 +215,10 @@ async def test_a_refusal_that_needs_no_neighbour_is_given_at_once() -> None:
     await setup.close()
 
 
-async def test_what_a_neighbour_takes_away_counts_only_once_it_is_published() -> None:
+async def test_what_a_grouped_request_removes_counts_only_once_it_is_published() -> None:
     setup = await started()
     await setup.table("a")
-    setup.post.next(is_down)
+    setup.channel.next(is_down)
     drop, describe = await asyncio.gather(
         setup.api.do(DropTable(target=t("a"))),
         setup.api.do(UpdateTable(target=t("a"), comment="still here")),
@@ -229,9 +229,9 @@ async def test_what_a_neighbour_takes_away_counts_only_once_it_is_published() ->
     await setup.close()
 
 
-async def test_after_a_lost_answer_the_refusals_of_neighbours_are_found_too() -> None:
+async def test_after_a_lost_answer_the_refusals_of_grouped_requests_are_found_too() -> None:
     setup = await started()
-    setup.post.next(answer_is_lost)
+    setup.channel.next(answer_is_lost)
     codes = [*await asyncio.gather(outcome(setup.api, "a"), outcome(setup.api, "a"))]
     assert codes == ["ok", "already_exists"]
     await setup.close()
@@ -243,10 +243,10 @@ async def test_after_a_lost_answer_the_refusals_of_neighbours_are_found_too() ->
 async def test_a_compactor_that_is_down_is_unavailable_and_nothing_has_changed() -> None:
     setup = await started()
     before = (await setup.head()).number
-    setup.post.always = is_down
+    setup.channel.always = is_down
     with pytest.raises(Unavailable):
         await setup.api.do(new_table("a"))
-    setup.post.always = None
+    setup.channel.always = None
     assert (await setup.cold().head()).number == before
     assert (await setup.api.do(new_table("a"))).number == before + 1
     await setup.close()
@@ -258,13 +258,13 @@ async def test_a_commit_whose_answer_was_lost_is_found_and_answered_as_success(
 ) -> None:
     setup = await started()
     before = (await setup.head()).number
-    setup.post.next(trouble)
+    setup.channel.next(trouble)
     done = await setup.api.do(new_table("a", "id bigint"))
     assert done.number == before + 1
-    assert done.commit_ulid == setup.post.calls[-1].commit_ulid
+    assert done.commit_ulid == setup.channel.calls[-1].commit_ulid
     assert done.object == await (await setup.cold().head()).table(t("a"))
     assert [column.name for column in done.columns] == ["id"]
-    assert len(setup.post.calls) == 3, "default, s, and this one"
+    assert len(setup.channel.calls) == 3, "default, s, and this one"
     await setup.close()
 
 
@@ -272,22 +272,22 @@ async def test_a_commit_whose_answer_was_lost_is_found_and_answered_as_success(
 async def test_a_call_that_is_delivered_twice_is_one_commit(handling: Handling) -> None:
     setup = await started()
     before = (await setup.head()).number
-    setup.post.next(handling)
+    setup.channel.next(handling)
     assert (await setup.api.do(new_table("a"))).number == before + 1
     assert (await setup.cold().head()).number == before + 1
     await setup.close()
 
 
 @pytest.mark.parametrize("problem", [Unknown("?"), Corrupt("?")], ids=["unknown", "corrupt"])
-async def test_what_nobody_knows_is_unknown_and_never_a_failure(problem: ArcoError) -> None:
+async def test_an_unclear_answer_is_unknown_and_never_a_failure(problem: ArcoError) -> None:
     setup = await started()
-    setup.post.next(refused(problem))
+    setup.channel.next(refused(problem))
     with pytest.raises(Unknown):
         await setup.api.do(new_table("a"))
     await setup.close()
 
 
-async def test_an_outcome_is_unknown_if_nobody_can_look() -> None:
+async def test_an_outcome_is_unknown_if_it_cannot_be_looked_up() -> None:
     setup = await started()
     cut_off = Cutting(setup)
     api_process = setup.api_process(backend=cut_off.backend)
@@ -297,7 +297,7 @@ async def test_an_outcome_is_unknown_if_nobody_can_look() -> None:
         cut_off.is_cut = True
         raise Unknown("the network is gone")
 
-    setup.post.next(after(lose_everything))
+    setup.channel.next(after(lose_everything))
     with pytest.raises(Unknown):
         await api_process.do(new_table("a"))
     cut_off.is_cut = False
@@ -306,10 +306,10 @@ async def test_an_outcome_is_unknown_if_nobody_can_look() -> None:
 
 async def test_a_late_call_that_lands_after_all_is_seen_by_the_next_request() -> None:
     setup = await started()
-    setup.post.next(is_lost)
+    setup.channel.next(is_lost)
     with pytest.raises(Unknown):
         await setup.api.do(new_table("a"))
-    late = setup.post.calls[-1]
+    late = setup.channel.calls[-1]
     await setup.compactor.sync_compact(late)
     with pytest.raises(AlreadyExists):
         await setup.api.do(new_table("a"))
@@ -318,10 +318,10 @@ async def test_a_late_call_that_lands_after_all_is_seen_by_the_next_request() ->
 
 async def test_a_late_call_is_refused_once_rows_have_changed() -> None:
     setup = await started()
-    setup.post.next(is_lost)
+    setup.channel.next(is_lost)
     with pytest.raises(Unknown):
         await setup.api.do(new_table("a"))
-    late = setup.post.calls[-1]
+    late = setup.channel.calls[-1]
     await setup.api.do(new_table("a"))
     with pytest.raises(Conflict):
         await setup.compactor.sync_compact(late)
@@ -343,7 +343,7 @@ async def test_a_ledger_that_cannot_be_written_is_unavailable() -> None:
 
 async def test_a_compactor_that_does_not_understand_us_is_unavailable() -> None:
     setup = await started()
-    setup.post.next(refused(Invalid("event x cannot be folded")))
+    setup.channel.next(refused(Invalid("event x cannot be folded")))
     with pytest.raises(Unavailable):
         await setup.api.do(new_table("a"))
     await setup.close()
@@ -355,7 +355,7 @@ async def test_a_compactor_that_does_not_understand_us_is_unavailable() -> None:
 async def test_after_a_conflict_by_a_rival_it_is_decided_again() -> None:
     setup = await started()
     rival = setup.api_process()
-    setup.post.next(after(lambda: rival.do(new_table("theirs"))))
+    setup.channel.next(after(lambda: rival.do(new_table("theirs"))))
     done = await setup.api.do(new_table("mine"))
     assert await names_in(await setup.head()) == ["mine", "theirs"]
     assert done.number == (await setup.head()).number
@@ -365,7 +365,7 @@ async def test_after_a_conflict_by_a_rival_it_is_decided_again() -> None:
 async def test_a_rival_that_takes_the_name_first_wins() -> None:
     setup = await started()
     rival = setup.api_process()
-    setup.post.next(after(lambda: rival.do(new_table("a"))))
+    setup.channel.next(after(lambda: rival.do(new_table("a"))))
     with pytest.raises(AlreadyExists):
         await setup.api.do(new_table("a"))
     await setup.close()
@@ -373,10 +373,10 @@ async def test_a_rival_that_takes_the_name_first_wins() -> None:
 
 async def test_a_merge_by_the_way_is_no_conflict() -> None:
     setup = await started()
-    setup.post.next(after(setup.compactor.merge))
+    setup.channel.next(after(setup.compactor.merge))
     before = (await setup.head()).number
     assert (await setup.api.do(new_table("a"))).number == before + 2
-    assert len(setup.post.calls) == 3, "the call was sent once"
+    assert len(setup.channel.calls) == 3, "the call was sent once"
     assert await names_in(await setup.head()) == ["a"]
     await setup.close()
 
@@ -392,9 +392,9 @@ async def test_a_stale_token_is_fenced_and_a_new_lease_succeeds() -> None:
         taken.append(await rival.lease.hold())
         rival.lease.lost()
 
-    setup.post.next(after(take_over))
+    setup.channel.next(after(take_over))
     await setup.api.do(new_table("a"))
-    first, second = (call.fencing_token for call in setup.post.calls[-2:])
+    first, second = (call.fencing_token for call in setup.channel.calls[-2:])
     assert first == held_by_us < taken[0] < second
     assert (await setup.manifests())[-1].fencing_token == second
     await setup.close()
@@ -407,10 +407,10 @@ async def test_fenced_for_ever_ends_in_time() -> None:
         setup.clock.pass_by(timedelta(seconds=26))
         raise Fenced("a newer token")
 
-    setup.post.always = after(fenced_after_a_while)
+    setup.channel.always = after(fenced_after_a_while)
     with pytest.raises(Unavailable):
         await setup.api.do(new_table("a"))
-    setup.post.always = None
+    setup.channel.always = None
     await setup.close()
 
 
@@ -477,12 +477,12 @@ async def test_a_store_that_contradicts_itself_is_reported_as_that() -> None:
 
 async def test_a_compactor_that_refuses_for_no_reason_is_not_asked_for_ever() -> None:
     setup = await started()
-    setup.post.always = refused(Conflict("there is no manifest 2"))
-    before = len(setup.post.calls)
+    setup.channel.always = refused(Conflict("there is no manifest 2"))
+    before = len(setup.channel.calls)
     with pytest.raises(Unavailable, match="the same store"):
         await setup.do(new_table("a"))
-    assert len(setup.post.calls) - before < 10
-    setup.post.always = None
+    assert len(setup.channel.calls) - before < 10
+    setup.channel.always = None
     await setup.do(new_table("a"))
     await setup.close()
 
@@ -490,7 +490,7 @@ async def test_a_compactor_that_refuses_for_no_reason_is_not_asked_for_ever() ->
 async def test_an_answer_about_another_chain_is_not_believed() -> None:
     setup, elsewhere = await started(), await started()
 
-    async def handle(post: Post, call: SyncCompact) -> PublishedCommit:
+    async def handle(channel: CompactorChannel, call: SyncCompact) -> PublishedCommit:
         await elsewhere.do(new_table("x"))
         raw = (await elsewhere.head()).entry
         assert raw is not None
@@ -498,7 +498,7 @@ async def test_an_answer_about_another_chain_is_not_believed() -> None:
             manifest_version=raw.number, commit_ulid=call.commit_ulid, manifest=raw.raw.decode()
         )
 
-    setup.post.next(handle)
+    setup.channel.next(handle)
     with pytest.raises(Unknown):
         await setup.do(new_table("a"))
     assert await names_in(await setup.head()) == []

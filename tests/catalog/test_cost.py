@@ -14,8 +14,8 @@ from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.catalog.catalog_setup import (
     CatalogSetup,
-    Post,
-    _office,
+    CompactorChannel,
+    _open_api_process,
     is_lost,
     new_table,
     open_setup,
@@ -103,8 +103,8 @@ async def test_a_table_by_its_id_with_its_columns_takes_five_round_trips_from_no
 async def test_a_change_takes_four_round_trips_and_six_with_a_key() -> None:
     setup, recorder = await started(), Far()
     compactor = CatalogCompactor(watched(setup, recorder, Role.COMPACTOR))
-    post = Post(compactor, setup.runtime)
-    api_process = _office(watched(setup, recorder, Role.API), post, setup.rules)
+    channel = CompactorChannel(compactor, setup.runtime)
+    api_process = _open_api_process(watched(setup, recorder, Role.API), channel, setup.rules)
     setup.api.lease.lost()
     await api_process.do(new_table("warm"))
     recorder.clear()
@@ -123,7 +123,9 @@ async def test_the_compactor_does_not_read_back_what_it_has_written() -> None:
     setup, recorder = await started(), Recorder()
     assert await setup.compactor.merge() is not None
     compactor = CatalogCompactor(counted(setup, recorder, Role.COMPACTOR))
-    api_process = _office(setup.store(Role.API), Post(compactor, setup.runtime), setup.rules)
+    api_process = _open_api_process(
+        setup.store(Role.API), CompactorChannel(compactor, setup.runtime), setup.rules
+    )
     for n in range(6):
         await api_process.do(new_table(f"t{n}", "id bigint"))
         if n % 3 == 2:
@@ -142,7 +144,9 @@ async def test_the_compactor_does_not_read_back_what_it_has_written() -> None:
 async def test_a_token_is_looked_up_once_and_its_successor_for_every_commit() -> None:
     setup, recorder = await started(), Recorder()
     compactor = CatalogCompactor(counted(setup, recorder, Role.COMPACTOR))
-    api_process = _office(setup.store(Role.API), Post(compactor, setup.runtime), setup.rules)
+    api_process = _open_api_process(
+        setup.store(Role.API), CompactorChannel(compactor, setup.runtime), setup.rules
+    )
     setup.api.lease.lost()
     looks = []
     for n in range(3):
@@ -158,7 +162,7 @@ async def test_a_token_is_looked_up_once_and_its_successor_for_every_commit() ->
 
 async def test_a_takeover_takes_an_epoch_of_its_own() -> None:
     setup, recorder = await started(), Recorder()
-    api_process = _office(counted(setup, recorder, Role.API), setup.post, setup.rules)
+    api_process = _open_api_process(counted(setup, recorder, Role.API), setup.channel, setup.rules)
     setup.api.lease.lost()
     await api_process.do(new_table("first", "id bigint"))
     await asyncio.sleep(0.4)
@@ -169,7 +173,7 @@ async def test_a_takeover_takes_an_epoch_of_its_own() -> None:
         taken = [verb for verb, key in recorder.requests if "/locks/" in key]
         return taken.count("create")
 
-    setup.post.next(is_lost)
+    setup.channel.next(is_lost)
     with pytest.raises(Unknown):
         await epochs_taken()
     await asyncio.sleep(0.4)
@@ -182,7 +186,7 @@ async def test_a_takeover_takes_an_epoch_of_its_own() -> None:
 
 async def test_changes_that_come_alone_take_no_epoch_and_still_stand_back_for_another() -> None:
     setup, recorder = await started(), Recorder()
-    api_process = _office(counted(setup, recorder, Role.API), setup.post, setup.rules)
+    api_process = _open_api_process(counted(setup, recorder, Role.API), setup.channel, setup.rules)
     setup.api.lease.lost()
     await api_process.do(new_table("first", "id bigint"))
     for name in ("a", "b"):

@@ -215,8 +215,8 @@ async def test_a_delta_table_is_registered_and_never_managed() -> None:
     setup = await started(open_setup())
     request = msgspec.structs.replace(new_table("d"), format=TableFormat.DELTA)
     assert "location" in await refuses(setup, request, Invalid)
-    there = msgspec.structs.replace(request, location="s3://lake/d")
-    row = as_table(await setup.do(there))
+    located = msgspec.structs.replace(request, location="s3://lake/d")
+    row = as_table(await setup.do(located))
     assert (row.format, row.table_type) == (TableFormat.DELTA, TableType.EXTERNAL)
 
 
@@ -431,10 +431,10 @@ async def test_a_schema_comes_back_below_a_parent_that_was_renamed_meanwhile() -
 async def test_what_lies_in_something_dropped_comes_back_after_it_only() -> None:
     setup = await started()
     dropped = await setup.table("dropped")
-    there = await setup.table("there")
+    existing = await setup.table("there")
     await setup.do(DropTable(target=t("dropped")))
     schema = await setup.do(DropSchema(target=S, force=True))
-    for each in (dropped, there):
+    for each in (dropped, existing):
         await refuses(setup, Undrop(id=each.table_id), Conflict)
     assert isinstance(schema.object.row, SchemaRow)
     await setup.do(Undrop(id=schema.object.row.schema_id))

@@ -422,12 +422,12 @@ async def test_of_two_with_one_uuid_at_once_one_is_attached(*, apart: bool) -> N
     await setup.close()
 
 
-async def test_an_attach_whose_answer_was_lost_is_told_as_done() -> None:
+async def test_an_attach_whose_answer_was_lost_is_answered_as_done() -> None:
     setup = await routed_setup()
-    setup.post.next(answer_is_lost)
+    setup.channel.next(answer_is_lost)
     done = await setup.do(attach(1))
     assert as_table(done) == await row_of(setup, 1)
-    setup.post.next(answer_is_lost)
+    setup.channel.next(answer_is_lost)
     done = await setup.do(AttachTables(tables=(attach(2), attach(3))))
     assert as_table(done).table_id == table_id(2)
     await setup.close()

@@ -78,7 +78,7 @@ async def test_columns_are_added_at_the_end_or_anywhere() -> None:
     await setup.close()
 
 
-async def test_a_column_made_anew_under_an_old_name_is_another_column() -> None:
+async def test_a_column_recreated_under_an_old_name_is_another_column() -> None:
     setup = await started()
     await table(setup)
     [_, _, old] = await columns(setup)

@@ -54,7 +54,7 @@ async def history() -> CatalogSetup:
     return setup
 
 
-async def test_a_difference_tells_what_was_made_changed_and_dropped() -> None:
+async def test_a_difference_lists_what_was_created_changed_and_dropped() -> None:
     setup = await history()
     old, new = await setup.api.reader.at_number(7), await setup.head()
     [found] = await walk(setup, old, new, limit=ALL)
@@ -132,7 +132,7 @@ async def crowd(count: int) -> tuple[CatalogSetup, Snapshot]:
     return setup, old
 
 
-async def test_a_page_looks_at_no_more_than_it_tells_and_lets_others_have_their_turn() -> None:
+async def test_a_page_reads_no_more_than_it_returns_and_yields_to_other_tasks() -> None:
     setup, old = await crowd(2_500)
     head, tasks = await setup.head(), Counted()
     new = Asked(head._files, head.entry)

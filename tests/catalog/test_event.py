@@ -65,13 +65,13 @@ SPOILS += [no_rows, nothing_at_all, too_large]
 async def test_one_event_that_cannot_be_folded_refuses_the_whole_call(spoil: Spoil) -> None:
     setup = await started()
     before = (await setup.head()).number
-    setup.post.always = is_lost
+    setup.channel.always = is_lost
     answers = [setup.api.do(new_table(name)) for name in "ab"]
     for answer in answers:
         with pytest.raises(Exception, match="connection"):
             await answer
-    good, bad = (call.events[0] for call in setup.post.calls[-2:])
-    call = setup.post.calls[-1]
+    good, bad = (call.events[0] for call in setup.channel.calls[-2:])
+    call = setup.channel.calls[-1]
     both = msgspec.structs.replace(
         call,
         events=(good, spoiled(bad, spoil)),
@@ -81,7 +81,7 @@ async def test_one_event_that_cannot_be_folded_refuses_the_whole_call(spoil: Spo
         await setup.compactor.sync_compact(both)
     assert (await setup.cold().head()).number == before
     assert await names_in(await setup.cold().head()) == []
-    setup.post.always = None
+    setup.channel.always = None
     await setup.close()
 
 
@@ -93,9 +93,9 @@ async def test_an_event_of_another_type_or_version_is_refused_by_its_name(
 ) -> None:
     setup = await started()
     await setup.table("a")
-    event = setup.post.calls[-1].events[0]
-    said, rows = read_event(event)
-    assert (said.operation, said.name) == ("create_table", "default.s.a")
+    event = setup.channel.calls[-1].events[0]
+    change, rows = read_event(event)
+    assert (change.operation, change.name) == ("create_table", "default.s.a")
     assert sorted(rows) == ["objects", "schema_versions", "tables"]
     with pytest.raises(Invalid, match=event.event_id):
         read_event(msgspec.structs.replace(event, **other))

@@ -42,11 +42,11 @@ async def walk(
         start = await reader.at_number(found.rest)
 
 
-async def test_every_version_is_told_with_who_made_it_and_its_columns() -> None:
+async def test_every_version_is_shown_with_its_author_and_its_columns() -> None:
     setup, row = await lived()
     [found] = await walk(setup, row.table_id, limit=ALL)
-    told = [(each.operation, each.object.name, len(each.columns)) for each in found]
-    assert told == [
+    operations = [(each.operation, each.object.name, len(each.columns)) for each in found]
+    assert operations == [
         ("undrop", "b", 3),
         ("drop_table", "a", 3),
         ("add_column", "a", 3),
@@ -75,7 +75,7 @@ async def test_a_page_ends_with_the_version_that_makes_its_columns_too_many() ->
     await setup.close()
 
 
-async def test_versions_below_the_floor_are_not_told_and_nobody_is_sent_there() -> None:
+async def test_versions_below_the_floor_are_not_listed_nor_linked() -> None:
     setup, row = await lived()
     [whole] = await walk(setup, row.table_id, limit=ALL)
     floor = whole[2].number

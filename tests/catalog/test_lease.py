@@ -135,7 +135,7 @@ def test_a_body_that_is_no_epoch_is_corrupt() -> None:
     assert contest.ended == {"only"}
 
 
-def test_a_holder_with_endless_work_yields_after_its_turn_if_somebody_waits() -> None:
+def test_a_holder_with_endless_work_yields_after_its_turn_if_another_waits() -> None:
     contest = Contest()
     contest.join("first", lambda it: it.work(20_000))
     contest.join("second", lambda it: it.work(20_000), at_ms=100)
@@ -147,7 +147,7 @@ def test_a_holder_with_endless_work_yields_after_its_turn_if_somebody_waits() ->
     assert not contest.overlaps
 
 
-def test_a_holder_with_endless_work_keeps_the_lease_while_nobody_waits() -> None:
+def test_a_holder_with_endless_work_keeps_the_lease_while_no_other_waits() -> None:
     contest = Contest()
     contest.join("only", lambda it: it.work(60_000))
     contest.run(50)
@@ -200,7 +200,7 @@ def test_a_yielding_holder_goes_on_when_those_who_waited_are_gone() -> None:
 def test_idling_lets_go_and_working_again_in_time_does_not() -> None:
     seen: list[int | None] = []
 
-    async def story(it: Contender) -> None:
+    async def steps(it: Contender) -> None:
         await it.hold()
         it.lease.idle()
         await it.clock.sleep(IDLE_MS - 20)
@@ -215,7 +215,7 @@ def test_idling_lets_go_and_working_again_in_time_does_not() -> None:
         assert renewal.released
 
     contest = Contest()
-    contest.join("only", story)
+    contest.join("only", steps)
     contest.run(10)
     assert seen == [0, None]
 
@@ -223,7 +223,7 @@ def test_idling_lets_go_and_working_again_in_time_does_not() -> None:
 def test_who_is_alone_never_waits() -> None:
     waits: list[float] = []
 
-    async def story(it: Contender) -> None:
+    async def steps(it: Contender) -> None:
         for rest_ms in (0, 150, 250, 400, 5_000, 2 * HOUR_MS) * 3:
             before = it.clock.elapsed_ms()
             await it.hold()
@@ -232,7 +232,7 @@ def test_who_is_alone_never_waits() -> None:
             await it.clock.sleep(rest_ms)
 
     contest = Contest(faults=Faults(slowest_ms=5.0))
-    contest.join("only", story)
+    contest.join("only", steps)
     contest.run(10 * 3_600)
     assert contest.ended == {"only"}
     # Five milliseconds each way: a cold look at the chain is the longest, and there is no pause.
@@ -250,8 +250,8 @@ def test_who_rested_while_epochs_were_collected_takes_the_newest() -> None:
         chain = Chain(it.store, f"locks/{DOMAIN}")
         for _ in range(3):
             await chain.append(await chain.head(), Epoch(holder="other", life_ms=1))
-        far = SimBackend(it.contest.objects, it.life)
-        store = Store(far, it.life.runtime, scope=Scope(), role=Role.JANITOR)
+        far = SimBackend(it.contest.objects, it.incarnation)
+        store = Store(far, it.incarnation.runtime, scope=Scope(), role=Role.JANITOR)
         await Chain(store, f"locks/{DOMAIN}").raise_floor(3)
         for n in range(3):
             await store.delete(chain.key(n))
@@ -264,7 +264,7 @@ def test_who_rested_while_epochs_were_collected_takes_the_newest() -> None:
 
 
 def test_a_lost_token_is_not_given_out_again() -> None:
-    async def story(it: Contender) -> None:
+    async def steps(it: Contender) -> None:
         assert await it.hold() == 0
         it.lease.lost()
         assert it.lease.token is None
@@ -272,7 +272,7 @@ def test_a_lost_token_is_not_given_out_again() -> None:
         assert await it.hold() == 1
 
     contest = Contest()
-    contest.join("only", story)
+    contest.join("only", steps)
     contest.run(10)
     assert contest.ended == {"only"}
 
@@ -280,7 +280,7 @@ def test_a_lost_token_is_not_given_out_again() -> None:
 def test_who_lost_its_token_waits_for_the_one_who_has_a_newer_one() -> None:
     async def loser(it: Contender) -> None:
         await it.hold()
-        it.life.sleep(2 * LIFE_MS)
+        it.incarnation.sleep(2 * LIFE_MS)
         await it.clock.sleep(0)
         it.lease.lost()
         await it.hold()
@@ -296,7 +296,7 @@ def test_who_lost_its_token_waits_for_the_one_who_has_a_newer_one() -> None:
 def test_a_sleeper_finds_its_lease_gone() -> None:
     async def sleeper(it: Contender) -> None:
         await it.hold()
-        it.life.sleep(LIFE_MS)
+        it.incarnation.sleep(LIFE_MS)
         await it.clock.sleep(0)
         assert it.lease.token is None
         assert await it.hold() == 1
@@ -375,18 +375,18 @@ def test_a_caller_that_left_while_the_lease_was_taken_does_not_keep_it() -> None
 
 
 def test_callers_at_the_same_time_share_one_epoch() -> None:
-    async def story(it: Contender) -> None:
-        tokens = await it.life.runtime.tasks.gather(*(it.hold() for _ in range(10)))
+    async def steps(it: Contender) -> None:
+        tokens = await it.incarnation.runtime.tasks.gather(*(it.hold() for _ in range(10)))
         assert tokens == [0] * 10
 
     contest = Contest()
-    contest.join("only", story)
+    contest.join("only", steps)
     contest.run(5)
     assert contest.ended == {"only"}
 
 
 def test_an_outage_is_reported_and_survived() -> None:
-    async def story(it: Contender) -> None:
+    async def steps(it: Contender) -> None:
         await it.hold()
         it.contest.objects.faults = OUTAGE
         await it.clock.sleep(2 * LIFE_MS)
@@ -397,13 +397,13 @@ def test_an_outage_is_reported_and_survived() -> None:
         assert await it.hold() >= 1
 
     contest = Contest()
-    contest.join("only", story)
+    contest.join("only", steps)
     contest.run(300)
     assert contest.ended == {"only"}
 
 
 def test_a_closed_lease_is_not_taken_again() -> None:
-    async def story(it: Contender) -> None:
+    async def steps(it: Contender) -> None:
         await it.hold()
         await it.lease.close()
         await it.lease.close()
@@ -411,7 +411,7 @@ def test_a_closed_lease_is_not_taken_again() -> None:
             await it.hold()
 
     contest = Contest()
-    contest.join("only", story)
+    contest.join("only", steps)
     contest.run(10)
     assert contest.ended == {"only"}
 
@@ -433,7 +433,7 @@ async def test_a_caller_that_is_cancelled_at_the_last_moment_does_not_keep_the_l
 
 
 def test_an_epoch_of_ours_that_we_had_given_up_for_lost_does_not_make_us_wait() -> None:
-    async def story(it: Contender) -> None:
+    async def steps(it: Contender) -> None:
         sent: list[str] = []
 
         async def drop_the_answer(verb: str, key: str) -> None:
@@ -450,13 +450,13 @@ def test_an_epoch_of_ours_that_we_had_given_up_for_lost_does_not_make_us_wait() 
         assert it.clock.elapsed_ms() - before < PROMPT_MS
 
     contest = Contest()
-    contest.join("only", story)
+    contest.join("only", steps)
     contest.run(200)
     assert contest.ended == {"only"}
 
 
 @pytest.mark.parametrize("life_ms", [0, -1, 60_001])
-def test_a_life_that_nobody_could_wait_for_is_refused(memory: Backend, life_ms: int) -> None:
+def test_an_unusable_lease_duration_is_refused(memory: Backend, life_ms: int) -> None:
     store = Store(memory, system_runtime(), scope=Scope(), role=Role.API)
     with pytest.raises(Invalid):
         Lease(store, DOMAIN, holder="a", life_ms=life_ms)

@@ -17,19 +17,19 @@ def test_no_two_leases_are_fresh_at_once_whatever_the_weather(seed: int) -> None
     weather = MILD if seed % 2 else replace(HARSH.scaled(0.5), slowest_ms=1_500.0)
     contest = Contest(seed, weather)
 
-    async def story(it: Contender) -> None:
+    async def steps(it: Contender) -> None:
         while True:
             try:
                 await it.hold()
             except Unavailable:
                 continue
-            await it.clock.sleep(it.life.runtime.rng.random() * 100)
-            if it.life.runtime.rng.random() < 0.1:
+            await it.clock.sleep(it.incarnation.runtime.rng.random() * 100)
+            if it.incarnation.runtime.rng.random() < 0.1:
                 it.lease.idle()
-                await it.clock.sleep(it.life.runtime.rng.random() * 1_000)
+                await it.clock.sleep(it.incarnation.runtime.rng.random() * 1_000)
 
     rng = contest.world.stream("chaos")
-    processes = [contest.join(f"c{n}", story) for n in range(4)]
+    processes = [contest.join(f"c{n}", steps) for n in range(4)]
     for at_ms in range(1_000, 120_000, 1_500):
         victim = rng.choice(processes)
         length_ms = 10_000 * rng.random() ** 2
@@ -50,8 +50,8 @@ def test_no_two_leases_are_fresh_at_once_whatever_the_weather(seed: int) -> None
 
 @pytest.mark.parametrize("seed", range(60))
 def test_no_two_leases_are_fresh_at_once_on_lines_as_slow_as_the_lease(seed: int) -> None:
-    async def story(it: Contender) -> None:
-        rng = it.life.runtime.rng
+    async def steps(it: Contender) -> None:
+        rng = it.incarnation.runtime.rng
 
         async def on_the_way(verb: str, key: str) -> None:
             if rng.random() < 0.3:
@@ -69,7 +69,7 @@ def test_no_two_leases_are_fresh_at_once_on_lines_as_slow_as_the_lease(seed: int
 
     contest = Contest(seed, Faults(slowest_ms=5.0))
     for n in range(4):
-        contest.join(f"c{n}", story)
+        contest.join(f"c{n}", steps)
     contest.run(120)
     assert not contest.overlaps
     assert len(set(contest.winners())) > 1

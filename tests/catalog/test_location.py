@@ -120,6 +120,6 @@ def test_what_may_be_our_root_to_some_reader_counts_as_our_root(location: str, r
         ("az://box2/arco/", "abfss://box@acc.dfs.core.windows.net/arco/"),
     ],
 )
-def test_neighbours_do_not_overlap(location: str, other: str) -> None:
+def test_sibling_locations_do_not_overlap(location: str, other: str) -> None:
     assert not overlap(location, other)
     assert not overlap(other, location)

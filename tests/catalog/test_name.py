@@ -177,7 +177,7 @@ def test_an_owner_is_a_principal_or_a_name_of_another_system(owner: str) -> None
 
 
 @pytest.mark.parametrize("owner", ["", "user:\n", "user:\u202ex", "x" * 256])
-def test_an_owner_that_names_nobody_is_refused(owner: str) -> None:
+def test_an_owner_without_a_name_is_refused(owner: str) -> None:
     with pytest.raises(Invalid, match=r"^owner"):
         check_owner(owner)
 

@@ -43,7 +43,7 @@ def test_all_that_contain_a_place_are_named() -> None:
     assert at_or_above(f"warehouse/{ID}/") == ["warehouse/", f"warehouse/{ID}/"]
 
 
-def test_a_place_in_the_workspace_tells_whom_it_was_made_for() -> None:
+def test_a_place_in_the_workspace_names_its_owner() -> None:
     assert managed_by(f"warehouse/{ID}/x/") == ID
     assert managed_by("s3://b/warehouse/x/") is None
     assert is_managed("warehouse/x/")

@@ -88,7 +88,7 @@ async def test_the_place_of_a_managed_table_is_for_others_once_it_is_gone() -> N
     await setup.close()
 
 
-async def test_nobody_is_attached_where_a_stranger_lies_under_its_id() -> None:
+async def test_no_table_is_attached_where_another_lies_under_its_id() -> None:
     setup = await routed_setup()
     await setup.do(attach(2, location=f"warehouse/{table_id(1)}/x/"))
     await refuses(setup, attach(1), Conflict)
@@ -180,7 +180,7 @@ async def test_a_table_that_has_moved_leaves_all_its_places_and_takes_all_of_the
     await setup.close()
 
 
-async def test_a_place_row_tells_who_lies_there_since_when() -> None:
+async def test_a_place_row_names_its_owner_and_since_when() -> None:
     setup = await routed_setup()
     await setup.do(attach(1, location="s3a://Lake/a"))
     [found] = await (await setup.cold().head()).places_around("s3://lake/a/")
@@ -195,9 +195,12 @@ async def test_a_place_row_tells_who_lies_there_since_when() -> None:
 async def test_of_two_who_want_one_place_at_once_one_gets_it(*, apart: bool) -> None:
     setup = await routed_setup()
     api_processes = (setup.api, setup.api_process() if apart else setup.api)
-    wishes = (attach(1, location="s3://lake/a"), attach(2, location="s3a://lake/a/b/"))
+    requests = (attach(1, location="s3://lake/a"), attach(2, location="s3a://lake/a/b/"))
     results = await asyncio.gather(
-        *(api_process.do(wish) for api_process, wish in zip(api_processes, wishes, strict=True)),
+        *(
+            api_process.do(request)
+            for api_process, request in zip(api_processes, requests, strict=True)
+        ),
         return_exceptions=True,
     )
     assert [type(each) for each in results].count(Conflict) == 1
@@ -205,11 +208,13 @@ async def test_of_two_who_want_one_place_at_once_one_gets_it(*, apart: bool) -> 
     await setup.close()
 
 
-async def test_a_refusal_for_a_place_waits_for_the_neighbour_who_took_it() -> None:
+async def test_a_refusal_for_a_place_waits_for_the_grouped_request_that_took_it() -> None:
     setup = await routed_setup()
-    setup.post.next(is_down)
-    wishes = (attach(1, location="s3://lake/a"), attach(2, location="s3://lake/a/b/"))
-    results = await asyncio.gather(*(setup.api.do(wish) for wish in wishes), return_exceptions=True)
+    setup.channel.next(is_down)
+    requests = (attach(1, location="s3://lake/a"), attach(2, location="s3://lake/a/b/"))
+    results = await asyncio.gather(
+        *(setup.api.do(request) for request in requests), return_exceptions=True
+    )
     assert [type(each) for each in results] == [Unavailable, Unavailable], "no verdict yet"
-    await setup.do(wishes[1])
+    await setup.do(requests[1])
     await setup.close()

@@ -134,7 +134,7 @@ def test_a_domain_in_which_nothing_was_published_is_no_success_if_it_is_asked_fo
     assert "nothing was published" in run.stderr
 
 
-def test_gc_tells_what_goes_by_domain(root: Path) -> None:
+def test_gc_reports_what_is_deleted_by_domain(root: Path) -> None:
     old_s = time.time() - 30 * 24 * HOUR_S
     for path in (root / WORKSPACE).rglob("*.json*"):
         os.utime(path, (old_s, old_s))
@@ -178,7 +178,7 @@ def test_a_deep_look_names_what_is_lost_and_what_to_do_and_fails(root: Path) -> 
     assert "checks failed: executions." in run.stderr
 
 
-def test_events_that_nobody_compacts_are_told_of(root: Path) -> None:
+def test_events_without_a_compactor_are_reported(root: Path) -> None:
     waits = one(root, f"ledger/{DOMAIN}/*/000000000002.jsonl")
     os.utime(waits, (time.time() - HOUR_S,) * 2)
     run = arco("doctor", "--deep", "--root", root, "--no-fsync")

@@ -241,7 +241,7 @@ def test_what_cannot_be_asked_is_misuse(served: Served, arguments: tuple[str, ..
     assert is_one_sentence(run.stderr)
 
 
-def test_a_table_or_column_that_is_not_there_is_said_to_be_missing(served: Served) -> None:
+def test_a_missing_table_or_column_is_reported_as_missing(served: Served) -> None:
     for arguments in (("s.nothing",), ("s.raw", "--impact", "nothing"), ("--id", "nothing")):
         run = served.arco("lineage", *arguments)
         assert run.returncode == 1

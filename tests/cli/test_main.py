@@ -87,7 +87,7 @@ def test_misuse_exits_with_2_and_a_sentence(arguments: tuple[str, ...]) -> None:
         (("doctor", "extra"), "nothing is known of 'extra'. See `arco doctor --help`."),
     ],
 )
-def test_misuse_is_said_in_plain_words(arguments: tuple[str, ...], said: str) -> None:
+def test_misuse_is_reported_in_plain_words(arguments: tuple[str, ...], said: str) -> None:
     assert arco(*arguments).stderr == f"arco: {said}\n"
 
 

@@ -21,7 +21,7 @@ def arco(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
-def test_a_table_is_created_with_all_that_was_said_of_it(arco: Served) -> None:
+def test_a_table_is_created_with_all_that_was_declared(arco: Served) -> None:
     arco.done("schema", "create", "sales")
     said = arco.done(
         *("table", "create", "sales.orders", "--format", "parquet", "--owner", "group:sales"),
@@ -136,7 +136,7 @@ def test_a_container_with_something_in_it_is_dropped_only_by_force(arco: Served)
     assert arco.document("schema", "show", "full2.raw")["full_name"] == "full2.raw"
 
 
-def test_the_past_can_be_shown_told_and_compared(arco: Served) -> None:
+def test_the_past_can_be_shown_listed_and_compared(arco: Served) -> None:
     arco.done("catalog", "create", "past")
     arco.done("schema", "create", "past.raw")
     start = str(arco.document("table", "create", "past.raw.t", "--format", "csv")["commit"])

@@ -117,7 +117,9 @@ def _time(ms: int) -> str:
         (("--limit", "0"), "--limit takes 1 to"),
     ],
 )
-def test_what_cannot_be_shown_is_said(arco: Served, arguments: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_shown_is_reported(
+    arco: Served, arguments: tuple[str, ...], said: str
+) -> None:
     assert said in refused(arco, "sales.days", *arguments)
 
 

@@ -72,7 +72,7 @@ async def quarantine(root: Path) -> None:
     await compact(root)
 
 
-def test_lines_are_listed_shown_and_sent_anew_unless_nobody_understands_them_yet(
+def test_lines_are_listed_shown_and_sent_again_unless_they_are_still_unreadable(
     served: Served,
 ) -> None:
     root = ("--root", str(served.root))
@@ -105,7 +105,7 @@ def test_lines_are_listed_shown_and_sent_anew_unless_nobody_understands_them_yet
     assert len(json.loads(served.done("quarantine", "list", "--json", *root))["rows"]) == 1
 
 
-def test_an_event_of_our_own_can_be_sent_anew_and_more_than_once(served: Served) -> None:
+def test_an_event_of_arco_can_be_sent_again_and_more_than_once(served: Served) -> None:
     document = {"document_id": "tbl-1", "kind": "TABLE", "title": "orders"}
 
     async def misplace() -> None:

@@ -83,7 +83,7 @@ def test_a_copy_without_hints_serves_in_the_place_of_the_original(
         lost.rename(original)
 
 
-def test_a_copy_at_another_place_is_told_from_one_that_can_be_read(
+def test_a_copy_at_another_place_is_reported_as_unreadable(
     original: Path, declared: str, tmp_path: Path
 ) -> None:
     shutil.copytree(original, tmp_path / "elsewhere")
@@ -99,7 +99,7 @@ def test_a_copy_at_another_place_is_told_from_one_that_can_be_read(
     )
 
 
-def test_a_declared_place_that_is_not_named_is_told(original: Path) -> None:
+def test_a_declared_place_that_is_not_named_is_reported(original: Path) -> None:
     [problem] = _verified(original)["iceberg"]["problems"]
     assert problem["table"] == "default.sales.outside"
     assert "--allow-location" in problem["explanation"]

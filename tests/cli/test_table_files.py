@@ -77,7 +77,7 @@ def test_files_that_were_staged_are_seen_once_they_are_published(arco: Served) -
     assert _publish(arco, table_id, body).json() == told.json(), "saying it twice is saying it once"
 
 
-def test_another_attempt_is_told_to_stop(arco: Served) -> None:
+def test_another_attempt_is_asked_to_stop(arco: Served) -> None:
     table_id = _make(arco, "late")
     assert _publish(arco, table_id, _staged(arco, table_id, ONE)).status_code == 200
     late = _publish(arco, table_id, _staged(arco, table_id, TWO))
@@ -87,7 +87,7 @@ def test_another_attempt_is_told_to_stop(arco: Served) -> None:
     assert "retry-after" not in late.headers
 
 
-def test_what_is_wrong_is_refused_and_said(arco: Served) -> None:
+def test_bad_input_is_refused_with_the_reason(arco: Served) -> None:
     table_id, other = _make(arco, "wrong"), _make(arco, "other")
     body = _staged(arco, table_id, ONE)
     for url, wrong, status in (
@@ -110,7 +110,7 @@ def test_a_table_of_another_format_has_no_such_files(arco: Served) -> None:
     assert "no plain Parquet table" in run.stderr
 
 
-def test_a_collection_tells_of_what_was_staged(arco: Served) -> None:
+def test_a_collection_reports_staged_files(arco: Served) -> None:
     table_id = _make(arco, "old")
     assert _publish(arco, table_id, _staged(arco, table_id, ONE)).status_code == 200
     _staged(arco, table_id, TWO)

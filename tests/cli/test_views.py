@@ -31,7 +31,7 @@ def test_the_sample_has_real_iceberg_tables(arco: Served) -> None:
     assert arco.document("table", "show", "sales.customers")["pii_columns"] == ["email"]
 
 
-def test_a_column_is_said_to_be_personal_and_said_not_to_be(arco: Served) -> None:
+def test_a_column_is_marked_and_unmarked_as_personal(arco: Served) -> None:
     arco.done("table", "create", "sales.people", "--format", "iceberg", "--column", "mail string")
     said = ("--pii", "EMAIL", "--sensitivity", "confidential")
     arco.done("column", "change", "sales.people", "mail", *said)

@@ -5,7 +5,7 @@ import threading
 import httpx2
 
 
-class Line(httpx2.BaseTransport):
+class CuttableConnection(httpx2.BaseTransport):
     """The network between a client and its server."""
 
     def __init__(self) -> None:

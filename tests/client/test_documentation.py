@@ -32,7 +32,7 @@ def _run(script: Path, text: str) -> str:
     return run.stdout
 
 
-def test_the_example_in_python_delivers_all_it_tells(tmp_path: Path) -> None:
+def test_the_example_in_python_delivers_all_it_sends(tmp_path: Path) -> None:
     [example] = _blocks("python")
     with served(tmp_path / "store") as api:
         printed = _run(tmp_path / "example.py", example.replace(URL, api.url))

@@ -19,7 +19,7 @@ from arco.client import BufferFull, Event, EventClient, Refused, Undelivered
 from arco.core.errors import Invalid
 from tests.api.events import ledger
 from tests.api.server import Served, served
-from tests.client.cuttable_connection import Line
+from tests.client.cuttable_connection import CuttableConnection
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def _run() -> str:
     return uuid4().hex
 
 
-def test_what_was_told_is_durable_once_it_is_flushed(server: Served) -> None:
+def test_events_are_durable_once_flushed(server: Served) -> None:
     run = _run()
     with EventClient(server.url, source="test", execution_id=run, task_name="load") as client:
         event_id = client.emit("execution_started", _payload(run))
@@ -55,7 +55,7 @@ def test_what_was_told_is_durable_once_it_is_flushed(server: Served) -> None:
     assert (event.source.task_name, event.source.sequence) == ("load", 0)
 
 
-def test_every_convenience_call_tells_what_the_server_takes(server: Served) -> None:
+def test_every_convenience_call_sends_what_the_server_takes(server: Served) -> None:
     run, table = _run(), _run()
     day = {"date": "2026-05-01"}
     with EventClient(server.url) as client:
@@ -77,8 +77,8 @@ def test_every_convenience_call_tells_what_the_server_takes(server: Served) -> N
     assert kinds == [*expected, "execution_completed"]
 
 
-def test_many_threads_tell_at_once_and_all_of_it_arrives_in_batches(server: Served) -> None:
-    run, line = _run(), Line()
+def test_many_threads_send_at_once_and_all_of_it_arrives_in_batches(server: Served) -> None:
+    run, line = _run(), CuttableConnection()
     with EventClient(server.url, transport=line, buffer_events=20_000) as client:
 
         def tell(worker: int) -> None:
@@ -96,7 +96,7 @@ def test_many_threads_tell_at_once_and_all_of_it_arrives_in_batches(server: Serv
 
 
 def test_an_answer_that_was_lost_is_made_good_without_a_second_copy(server: Served) -> None:
-    run, line = _run(), Line()
+    run, line = _run(), CuttableConnection()
     line.lose_answers = 3
     with EventClient(server.url, transport=line) as client:
         ids = client.emit_batch(Event("execution_started", _payload(run)) for _ in range(20))
@@ -128,7 +128,7 @@ assert (report.is_complete, report.acknowledged) == (True, 3), report
 """
 
 
-def test_a_process_that_forks_tells_from_both_sides(server: Served) -> None:
+def test_a_process_that_forks_sends_from_both_sides(server: Served) -> None:
     run = _run()
     subprocess.run([sys.executable, "-c", _FORKS, server.url, run], check=True, timeout=120)
     told = sorted(each["pipeline_id"] for each in _stored(server, run))
@@ -136,7 +136,7 @@ def test_a_process_that_forks_tells_from_both_sides(server: Served) -> None:
 
 
 def test_a_server_that_is_down_is_waited_for(server: Served) -> None:
-    run, line = _run(), Line()
+    run, line = _run(), CuttableConnection()
     line.is_open.clear()
     with EventClient(server.url, transport=line) as client:
         client.emit("execution_started", _payload(run))
@@ -150,7 +150,7 @@ def test_a_server_that_is_down_is_waited_for(server: Served) -> None:
 
 @pytest.mark.parametrize("status", [401, 403, 404, 429, 500, 502, 503, 504])
 def test_an_answer_that_settles_nothing_is_asked_again(server: Served, status: int) -> None:
-    run, line = _run(), Line()
+    run, line = _run(), CuttableConnection()
     line.answers = [httpx2.Response(status, json={"code": "x", "detail": "not now"})]
     with EventClient(server.url, transport=line) as client:
         client.emit("execution_started", _payload(run))
@@ -168,7 +168,7 @@ def test_an_answer_that_settles_nothing_is_asked_again(server: Served, status: i
     ],
 )
 def test_a_success_that_is_not_one_of_arco_s_is_not_believed(server: Served, answer: bytes) -> None:
-    run, line = _run(), Line()
+    run, line = _run(), CuttableConnection()
     line.answers = [httpx2.Response(200, content=answer)]
     with EventClient(server.url, transport=line) as client:
         client.emit("execution_started", _payload(run))
@@ -178,7 +178,7 @@ def test_a_success_that_is_not_one_of_arco_s_is_not_believed(server: Served, ans
 
 def test_a_refusal_that_is_not_one_of_arco_s_costs_no_event(server: Served) -> None:
     """A proxy that does not like our headers says nothing of what we tell."""
-    run, line = _run(), Line()
+    run, line = _run(), CuttableConnection()
     line.answers = [httpx2.Response(400, content=b"<html>header too large</html>")]
     line.answers += [httpx2.Response(422, json={"code": "events_refused", "refused": []})]
     with EventClient(server.url, transport=line) as client:
@@ -187,7 +187,9 @@ def test_a_refusal_that_is_not_one_of_arco_s_costs_no_event(server: Served) -> N
     assert len(_stored(server, run)) == 1
 
 
-def test_refused_events_are_told_with_their_reason_and_the_others_stored(server: Served) -> None:
+def test_refused_events_are_reported_with_their_reason_and_the_others_stored(
+    server: Served,
+) -> None:
     run = _run()
     heard: list[Refused] = []
     client = EventClient(server.url, on_refused=heard.append)
@@ -220,7 +222,7 @@ def test_a_block_that_fails_itself_keeps_its_own_error(server: Served) -> None:
 
 
 def test_a_full_buffer_blocks_no_longer_than_it_says_and_then_raises(server: Served) -> None:
-    run, line = _run(), Line()
+    run, line = _run(), CuttableConnection()
     line.is_open.clear()
     client = EventClient(server.url, transport=line, buffer_events=10, block_s=0.2)
     client.emit_batch(Event("execution_started", _payload(run)) for _ in range(10))
@@ -235,7 +237,7 @@ def test_a_full_buffer_blocks_no_longer_than_it_says_and_then_raises(server: Ser
 
 
 def test_a_full_buffer_may_drop_and_then_counts_what_it_dropped(server: Served) -> None:
-    run, line = _run(), Line()
+    run, line = _run(), CuttableConnection()
     line.is_open.clear()
     client = EventClient(
         server.url, transport=line, buffer_events=10, block_s=0.0, when_full="drop"
@@ -248,7 +250,7 @@ def test_a_full_buffer_may_drop_and_then_counts_what_it_dropped(server: Served) 
 
 
 def test_the_buffer_is_bounded_by_bytes_too(server: Served) -> None:
-    line = Line()
+    line = CuttableConnection()
     line.is_open.clear()
     client = EventClient(server.url, transport=line, buffer_bytes=10_000, block_s=0.0)
 
@@ -273,7 +275,7 @@ def test_room_is_made_as_soon_as_events_are_acknowledged(server: Served) -> None
 
 
 def test_closing_gives_up_in_time_and_says_what_was_not_acknowledged(server: Served) -> None:
-    line = Line()
+    line = CuttableConnection()
     line.is_open.clear()
     client = EventClient(server.url, transport=line)
     client.emit("execution_started", _payload(_run()))
@@ -288,7 +290,7 @@ def test_closing_gives_up_in_time_and_says_what_was_not_acknowledged(server: Ser
 
 
 def test_a_batch_that_the_server_finds_too_large_is_sent_in_halves(server: Served) -> None:
-    run, line = _run(), Line()
+    run, line = _run(), CuttableConnection()
     line.answers = [httpx2.Response(413, json={"code": "body_too_large", "detail": "too large"})]
     with EventClient(server.url, transport=line) as client:
         client.emit_batch(Event("execution_started", _payload(run)) for _ in range(9))
@@ -297,7 +299,7 @@ def test_a_batch_that_the_server_finds_too_large_is_sent_in_halves(server: Serve
 
 
 def test_one_event_that_cannot_be_read_is_refused_and_not_sent_for_ever(server: Served) -> None:
-    line = Line()
+    line = CuttableConnection()
     line.answers = [httpx2.Response(413, json={"detail": "too large"})]
     client = EventClient(server.url, transport=line)
     client.emit("execution_started", _payload(_run()))
@@ -328,8 +330,8 @@ def test_the_time_that_something_happened_can_be_given(server: Served) -> None:
     assert (stored["event"].occurred_at, stored["event"].trace_id) == (moment, "abc")
 
 
-def test_a_token_is_sent_and_asked_for_anew_at_every_request(server: Served) -> None:
-    line = Line()
+def test_a_token_is_sent_and_fetched_again_at_every_request(server: Served) -> None:
+    line = CuttableConnection()
     line.answers = [httpx2.Response(401, json={"detail": "expired"})]
     tokens = ["new", "old"]
 
@@ -372,7 +374,7 @@ def test_an_unused_client_starts_no_thread() -> None:
     assert client.close().is_complete
 
 
-def test_nothing_waits_for_a_linger_when_somebody_flushes(server: Served) -> None:
+def test_nothing_waits_for_a_linger_during_a_flush(server: Served) -> None:
     with EventClient(server.url, linger_s=60) as client:
         client.emit("execution_started", _payload(_run()))
         assert client.flush(20).is_complete

@@ -40,7 +40,7 @@ async def with_lake(work: Callable[[HttpLake], T], place: WorkspaceAddress | Non
             lake.close()
 
 
-async def test_a_table_is_made_with_its_schema_and_whoever_is_second_gets_the_same() -> None:
+async def test_a_table_is_created_with_its_schema_and_a_second_creator_gets_the_same() -> None:
     def work(lake: HttpLake) -> None:
         assert lake.find(ORDERS.name) is None
         made = lake.make(ORDERS)

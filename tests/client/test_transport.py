@@ -156,7 +156,7 @@ def test_every_error_comes_back_as_what_it_was(kind: type[ArcoError]) -> None:
         Reply(302, b"", "text/html", {"Location": "http://elsewhere.example/"}),
     ],
 )
-def test_a_server_that_is_no_arco_is_told_apart(reply: Reply) -> None:
+def test_a_server_that_is_not_arco_is_recognised(reply: Reply) -> None:
     with (
         scripted(reply) as script,
         connected(script, "secret") as (client, _),
@@ -208,7 +208,7 @@ def test_a_token_that_cannot_be_sent_is_refused_without_showing_it(text: str) ->
     assert text not in run.stderr
 
 
-def test_nobody_at_the_url_is_said_at_once() -> None:
+def test_a_url_without_a_server_is_reported_at_once() -> None:
     run = arco("table", "list", "--url", "http://127.0.0.1:1")
 
     assert run.returncode == 1
@@ -286,7 +286,7 @@ def test_what_an_older_arco_does_not_know_is_not_taken_for_a_missing_object() ->
     assert not isinstance(caught.value, NotFound)
 
 
-def test_what_a_server_says_to_do_about_something_missing_is_said_as_it_is() -> None:
+def test_the_hint_of_a_server_about_something_missing_is_shown_unchanged() -> None:
     missing = NotFound("there is no run 'x'")
     missing.add_note("Check its id; `arco runs` lists all runs.")
     for error, step in (

@@ -71,7 +71,7 @@ class SimulatedCatalog:
     _committer: Committer | None = None
 
     def backend(self) -> Backend:
-        return SimBackend(self.calm.objects, self.calm.life)
+        return SimBackend(self.calm.objects, self.calm.incarnation)
 
     def store(self, role: Role, *, before: Step = nothing) -> Store:
         backend = Interposed(self.backend(), before=before)
@@ -189,19 +189,19 @@ class SimulatedCatalog:
 
 
 def in_simulated_catalog(
-    story: Callable[[SimulatedCatalog], Coroutine[Any, Any, None]], *, hours: float = 10_000
+    scenario: Callable[[SimulatedCatalog], Coroutine[Any, Any, None]], *, hours: float = 10_000
 ) -> None:
-    """Run a story on a new catalog with a schema `s`."""
+    """Run a scenario on a new catalog with a schema `s`."""
 
     async def whole(calm: Calm) -> None:
         retention = timedelta(milliseconds=RETENTION_MS)
-        backend = SimBackend(calm.objects, calm.life)
+        backend = SimBackend(calm.objects, calm.incarnation)
         store = Store(backend, calm.runtime, scope=Scope(), role=Role.COMPACTOR)
         sim = SimulatedCatalog(calm, CatalogCompactor(store, retention=retention))
         sim._committer = sim.committer()
         await ensure_default(sim._committer)
         await sim.do(CreateSchema(catalog="default", name="s"))
-        await story(sim)
+        await scenario(sim)
         await sim.restart()
 
     simulate(whole, hours=hours)

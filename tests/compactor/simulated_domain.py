@@ -74,7 +74,7 @@ class SimulatedDomain:
     _writer: LedgerWriter | None = None
 
     def store(self, role: Role, *, before: Step = nothing) -> Store:
-        backend = Interposed(SimBackend(self.calm.objects, self.calm.life), before=before)
+        backend = Interposed(SimBackend(self.calm.objects, self.calm.incarnation), before=before)
         return Store(backend, self.calm.runtime, scope=Scope(), role=role, retry=PATIENT)
 
     async def pass_hours(self, hours: float) -> None:
@@ -217,10 +217,10 @@ class SimulatedDomain:
 
     async def remove(self, path: str) -> None:
         """As a careless operator would."""
-        await SimBackend(self.calm.objects, self.calm.life).delete(Scope().prefix + path)
+        await SimBackend(self.calm.objects, self.calm.incarnation).delete(Scope().prefix + path)
 
     async def overwrite(self, path: str, raw: bytes) -> None:
-        await SimBackend(self.calm.objects, self.calm.life).put(Scope().prefix + path, raw)
+        await SimBackend(self.calm.objects, self.calm.incarnation).put(Scope().prefix + path, raw)
 
 
 async def read_on(store: Store, mark: Watermark) -> Found:
@@ -297,11 +297,11 @@ async def all_rows(store: Store, manifest: Manifest) -> dict[str, pa.Table]:
 
 
 def in_simulated_domain(
-    story: Callable[[SimulatedDomain], Coroutine[Any, Any, None]], *, hours: float = 10_000
+    scenario: Callable[[SimulatedDomain], Coroutine[Any, Any, None]], *, hours: float = 10_000
 ) -> None:
-    """Run a story on an empty domain."""
+    """Run a scenario on an empty domain."""
 
     async def whole(calm: Calm) -> None:
-        await story(SimulatedDomain(calm))
+        await scenario(SimulatedDomain(calm))
 
     simulate(whole, hours=hours)

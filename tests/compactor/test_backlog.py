@@ -45,7 +45,7 @@ async def compact(root: Path, runtime: Runtime) -> None:
     await EventCompactor(store, InProcessEngine(store)).once()
 
 
-async def test_events_that_nobody_has_folded_count_and_seals_alone_do_not(
+async def test_events_not_yet_folded_count_and_seals_alone_do_not(
     tmp_path: Path, runtime: Runtime
 ) -> None:
     store = store_of(tmp_path, runtime, Role.API)

@@ -69,11 +69,11 @@ async def rebuilt(setup: CatalogSetup) -> Rows:
     for manifest in await setup.manifests():
         commit = await read_commit(store, manifest.commit)
         counts = dict.fromkeys(TIER1, 0)
-        for deed in commit.deeds:
-            stream, seq = deed.event_path.removesuffix(".jsonl").split("/")[-2:]
-            segment = decode_segment(await store.get(deed.event_path), stream, int(seq))
-            event = decode_event(segment.lines[deed.line - 1])
-            assert event.event_id == deed.event_id
+        for operation in commit.deeds:
+            stream, seq = operation.event_path.removesuffix(".jsonl").split("/")[-2:]
+            segment = decode_segment(await store.get(operation.event_path), stream, int(seq))
+            event = decode_event(segment.lines[operation.line - 1])
+            assert event.event_id == operation.event_id
             for name, rows in read_event(event)[1].items():
                 for row in rows:
                     order = {COMMIT: commit.number, POSITION: counts[name]}
@@ -345,7 +345,7 @@ async def test_what_came_back_in_time_is_not_forgotten() -> None:
     await setup.close()
 
 
-async def test_the_mark_of_a_moved_table_goes_and_nobody_notices() -> None:
+async def test_the_mark_of_a_moved_table_goes_unnoticed() -> None:
     setup = await started()
     await setup.schema("s2")
     row = await setup.table("a", "x int")
@@ -373,7 +373,7 @@ async def test_a_decision_that_rested_on_what_was_forgotten_is_made_again() -> N
         setup.clock.set_forward(LONG_AGO)
         await setup.compactor.merge()
 
-    setup.post.next(after(forget))
+    setup.channel.next(after(forget))
     with pytest.raises(NotFound):
         await setup.do(Undrop(id=row.table_id))
     assert await names_in(await setup.cold().head()) == []

@@ -77,7 +77,7 @@ async def test_the_segment_that_crashes_the_engine_is_found_and_quarantined_with
     assert len(crashes) == 3 + 4  # of jobs with 20, 10, 5 and 3 or 2 segments, and thrice of one
 
 
-async def test_a_crash_that_does_not_come_again_costs_nobody_anything(stores: Bench) -> None:
+async def test_a_crash_that_does_not_repeat_loses_no_rows(stores: Bench) -> None:
     lines = random_lines(Random(2), DOMAIN, 50)
     segments = await write_segments(stores.store(Role.API), DOMAIN, lines, each=50)
     store = stores.store(Role.COMPACTOR)

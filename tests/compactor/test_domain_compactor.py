@@ -47,7 +47,7 @@ async def folded_once(setup: CompactionSetup) -> None:
     assert await setup.executions() == sorted(setup.reported)
 
 
-async def test_what_was_told_is_published_with_a_watermark_and_its_counts() -> None:
+async def test_events_are_published_with_a_watermark_and_their_counts() -> None:
     setup = open_setup()
     writer = setup.writer()
     await setup.tell(writer, "a", "b")

@@ -128,7 +128,7 @@ class Busy:
         return await self._engine.merge(job)
 
 
-async def test_once_ends_though_somebody_never_stops_writing(runtime: Runtime) -> None:
+async def test_once_ends_though_a_writer_never_stops(runtime: Runtime) -> None:
     bench = open_bench("memory://", runtime)
     store = bench.store(Role.COMPACTOR)
     writer = LedgerWriter(bench.store(), EXECUTIONS)
@@ -199,7 +199,7 @@ class Stuck:
 
 
 def test_a_domain_that_is_stuck_holds_up_no_other() -> None:
-    async def story(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         writers = {domain: LedgerWriter(calm.store(), domain) for domain in TIER2}
         store = calm.store(Role.COMPACTOR)
         reported: list[str] = []
@@ -215,11 +215,11 @@ def test_a_domain_that_is_stuck_holds_up_no_other() -> None:
             assert sorted(reported) == [EXECUTIONS, SEARCH]
         running.cancel()
 
-    simulate(story)
+    simulate(scenario)
 
 
 def test_few_events_are_compacted_together_and_the_first_of_them_at_once() -> None:
-    async def story(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         writer = LedgerWriter(calm.store(), EXECUTIONS)
         store = calm.store(Role.COMPACTOR)
         reported: list[tuple[int, float]] = []
@@ -245,7 +245,7 @@ def test_few_events_are_compacted_together_and_the_first_of_them_at_once() -> No
         await tier2.close()
         await running.wait()
 
-    simulate(story)
+    simulate(scenario)
 
 
 def test_many_events_are_compacted_every_second_and_a_backlog_without_a_pause() -> None:
@@ -258,7 +258,7 @@ def test_many_events_are_compacted_every_second_and_a_backlog_without_a_pause() 
 
 
 def test_a_domain_that_fails_is_tried_again_later_each_time_and_holds_up_no_other() -> None:
-    async def story(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         for domain in (EXECUTIONS, LINEAGE):
             await LedgerWriter(calm.store(), domain).append([note(calm.runtime)])
         store = calm.store(Role.COMPACTOR)
@@ -286,11 +286,11 @@ def test_a_domain_that_fails_is_tried_again_later_each_time_and_holds_up_no_othe
         await tier2.close()
         await running.wait()
 
-    simulate(story)
+    simulate(scenario)
 
 
 def test_three_idle_domains_cost_at_most_60_requests_an_hour_each() -> None:
-    async def story(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         for domain in TIER2:
             await LedgerWriter(calm.store(), domain).append([note(calm.runtime)])
         store = calm.store(Role.COMPACTOR)
@@ -308,7 +308,7 @@ def test_three_idle_domains_cost_at_most_60_requests_an_hour_each() -> None:
         assert calm.requests() == before, "what is closed asks for nothing"
         await running.wait()
 
-    simulate(story)
+    simulate(scenario)
 
 
 async def test_a_service_that_is_cancelled_anywhere_loses_nothing(runtime: Runtime) -> None:

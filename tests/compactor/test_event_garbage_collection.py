@@ -90,7 +90,7 @@ async def assert_whole(sim: SimulatedDomain) -> None:
 
 
 def test_what_is_old_goes_and_what_is_kept_stays_whole() -> None:
-    async def story(sim: SimulatedDomain) -> None:
+    async def scenario(sim: SimulatedDomain) -> None:
         await lived_in(sim)
         before = sim.paths()
         done = await sim.collect()
@@ -110,11 +110,11 @@ def test_what_is_old_goes_and_what_is_kept_stays_whole() -> None:
         assert (done.domain, done.keys.objects, done.left.objects) == (DOMAIN, 0, 0)
         assert done.mark is not None
 
-    in_simulated_domain(story)
+    in_simulated_domain(scenario)
 
 
 def test_a_dry_run_changes_nothing_and_says_what_the_next_run_does() -> None:
-    async def story(sim: SimulatedDomain) -> None:
+    async def scenario(sim: SimulatedDomain) -> None:
         await lived_in(sim)
         before = sim.paths()
         said = await sim.collect(dry_run=True)
@@ -125,7 +125,7 @@ def test_a_dry_run_changes_nothing_and_says_what_the_next_run_does() -> None:
         again = await sim.collect()
         assert again.total().objects == 0
 
-    in_simulated_domain(story)
+    in_simulated_domain(scenario)
 
 
 def figures(collection: GcReport) -> dict[str, object]:
@@ -134,7 +134,7 @@ def figures(collection: GcReport) -> dict[str, object]:
 
 
 def test_segments_that_kept_manifests_have_folded_stay_but_for_those_of_the_oldest() -> None:
-    async def story(sim: SimulatedDomain) -> None:
+    async def scenario(sim: SimulatedDomain) -> None:
         stream = await sim.tell(2)
         await sim.fold()
         await sim.pass_hours(2 * DAY)
@@ -152,11 +152,11 @@ def test_segments_that_kept_manifests_have_folded_stay_but_for_those_of_the_olde
         assert segment_key(DOMAIN, late, 0) not in sim.paths("ledger/")
         await assert_whole(sim)
 
-    in_simulated_domain(story)
+    in_simulated_domain(scenario)
 
 
-def test_what_nobody_has_folded_is_never_deleted_however_old() -> None:
-    async def story(sim: SimulatedDomain) -> None:
+def test_what_was_never_folded_is_never_deleted_however_old() -> None:
+    async def scenario(sim: SimulatedDomain) -> None:
         stream = await sim.tell(3)
         sim.kill()
         await sim.pass_hours(10 * DAY)
@@ -170,11 +170,11 @@ def test_what_nobody_has_folded_is_never_deleted_however_old() -> None:
         assert manifest.watermark == Watermark(1, {})
         assert len((await all_rows(sim.store(Role.JANITOR), manifest))["executions"]) == 3
 
-    in_simulated_domain(story)
+    in_simulated_domain(scenario)
 
 
 def test_a_seal_stays_and_a_writer_that_wakes_up_late_meets_it() -> None:
-    async def story(sim: SimulatedDomain) -> None:
+    async def scenario(sim: SimulatedDomain) -> None:
         stream = await sim.tell()
         sleeper = sim._writer
         sim.kill()
@@ -192,11 +192,11 @@ def test_a_seal_stays_and_a_writer_that_wakes_up_late_meets_it() -> None:
         assert sim.reported == 2
         await assert_whole(sim)
 
-    in_simulated_domain(story)
+    in_simulated_domain(scenario)
 
 
-def test_segments_of_a_stream_that_nobody_knows_and_nobody_ended_stay() -> None:
-    async def story(sim: SimulatedDomain) -> None:
+def test_segments_of_an_unknown_stream_that_was_not_ended_stay() -> None:
+    async def scenario(sim: SimulatedDomain) -> None:
         await lived_in(sim)
         raw = await sim.store(Role.API).get(sim.paths(f"ledger/{DOMAIN}/")[-1])
         stray = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -208,11 +208,11 @@ def test_segments_of_a_stream_that_nobody_knows_and_nobody_ended_stay() -> None:
         await sim.collect()
         assert len(sim.paths(f"ledger/{DOMAIN}/{stray}/")) == 3
 
-    in_simulated_domain(story)
+    in_simulated_domain(scenario)
 
 
 def test_slots_go_once_their_streams_are_closed_and_a_new_compactor_finds_its_way() -> None:
-    async def story(sim: SimulatedDomain) -> None:
+    async def scenario(sim: SimulatedDomain) -> None:
         for _ in range(3):
             await sim.tell()
             await sim.restart()
@@ -229,11 +229,11 @@ def test_slots_go_once_their_streams_are_closed_and_a_new_compactor_finds_its_wa
         await sim.fold()
         await assert_whole(sim)
 
-    in_simulated_domain(story)
+    in_simulated_domain(scenario)
 
 
 def test_files_of_tier_2_go_only_below_a_mark_in_their_own_domain() -> None:
-    async def story(sim: SimulatedDomain) -> None:
+    async def scenario(sim: SimulatedDomain) -> None:
         await sim.tell()
         await sim.fold()
         await sim.leave_orphans()
@@ -254,14 +254,14 @@ def test_files_of_tier_2_go_only_below_a_mark_in_their_own_domain() -> None:
         await sim.fold()
         await assert_whole(sim)
 
-    in_simulated_domain(story)
+    in_simulated_domain(scenario)
 
 
 def test_a_collection_that_dies_anywhere_leaves_a_whole_state_and_the_next_one_finishes() -> None:
     class Dead(Exception):
         pass
 
-    async def story(sim: SimulatedDomain) -> None:
+    async def scenario(sim: SimulatedDomain) -> None:
         await lived_in(sim)
         for at in range(0, 200, 7):
             count = 0
@@ -283,13 +283,13 @@ def test_a_collection_that_dies_anywhere_leaves_a_whole_state_and_the_next_one_f
         assert (await sim.collect()).total().objects == 0
         await assert_whole(sim)
 
-    in_simulated_domain(story)
+    in_simulated_domain(scenario)
 
 
 def test_two_janitors_at_once_delete_the_same_things() -> None:
     """Found by chance: one raised the floor of the slots while the other was about to read them."""
 
-    async def story(sim: SimulatedDomain) -> None:
+    async def scenario(sim: SimulatedDomain) -> None:
         for _ in range(3):
             await lived_in(sim)
             await sim.calm.runtime.tasks.gather(*(sim.collect() for _ in range(4)))
@@ -298,7 +298,7 @@ def test_two_janitors_at_once_delete_the_same_things() -> None:
             assert left.total().objects == left.commits.objects
             assert (await sim.collect()).total().objects == 0
 
-    in_simulated_domain(story)
+    in_simulated_domain(scenario)
 
 
 steps = st.one_of(
@@ -309,10 +309,10 @@ steps = st.one_of(
 
 @settings(max_examples=15)
 @given(st.lists(steps, min_size=4, max_size=14))
-def test_whatever_happened_the_state_can_be_made_anew_from_the_oldest_kept_manifest(
+def test_the_state_can_always_be_rebuilt_from_the_oldest_kept_manifest(
     history: list[str | float],
 ) -> None:
-    async def story(sim: SimulatedDomain) -> None:
+    async def scenario(sim: SimulatedDomain) -> None:
         await sim.tell()
         await sim.fold()
         for step in history:
@@ -321,7 +321,7 @@ def test_whatever_happened_the_state_can_be_made_anew_from_the_oldest_kept_manif
         assert figures(said) == figures(await sim.collect())
         await assert_whole(sim)
 
-    in_simulated_domain(story)
+    in_simulated_domain(scenario)
 
 
 async def live(sim: SimulatedDomain, step: str | float) -> None:
@@ -348,7 +348,7 @@ async def live(sim: SimulatedDomain, step: str | float) -> None:
 
 
 def test_nothing_of_another_domain_is_touched() -> None:
-    async def story(sim: SimulatedDomain) -> None:
+    async def scenario(sim: SimulatedDomain) -> None:
         await lived_in(sim)
         copies = {
             path.replace(DOMAIN, "lineage", 1): await sim.store(Role.JANITOR).get(path)
@@ -363,4 +363,4 @@ def test_nothing_of_another_domain_is_touched() -> None:
         with pytest.raises(NotFound):
             await sim.store(Role.JANITOR).get(f"manifests/{DOMAIN}/{0:020d}.json")
 
-    in_simulated_domain(story)
+    in_simulated_domain(scenario)

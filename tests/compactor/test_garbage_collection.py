@@ -51,7 +51,7 @@ async def lived_in(sim: SimulatedCatalog) -> None:
 
 
 def test_what_is_old_goes_and_what_is_kept_stays_whole() -> None:
-    async def story(sim: SimulatedCatalog) -> None:
+    async def scenario(sim: SimulatedCatalog) -> None:
         await lived_in(sim)
         before = sim.paths()
         done = await sim.collect()
@@ -70,11 +70,11 @@ def test_what_is_old_goes_and_what_is_kept_stays_whole() -> None:
         assert done.total().objects == len(gone)
         assert done.left.objects == 0
 
-    in_simulated_catalog(story)
+    in_simulated_catalog(scenario)
 
 
 def test_a_second_collection_finds_nothing_and_publishes_nothing() -> None:
-    async def story(sim: SimulatedCatalog) -> None:
+    async def scenario(sim: SimulatedCatalog) -> None:
         await lived_in(sim)
         await sim.collect()
         await sim.pass_hours(0.1)
@@ -83,11 +83,11 @@ def test_a_second_collection_finds_nothing_and_publishes_nothing() -> None:
         assert again.total().objects == 0
         assert sim.paths() == before
 
-    in_simulated_catalog(story)
+    in_simulated_catalog(scenario)
 
 
 def test_a_dry_run_changes_nothing_and_says_what_the_next_run_does() -> None:
-    async def story(sim: SimulatedCatalog) -> None:
+    async def scenario(sim: SimulatedCatalog) -> None:
         await lived_in(sim)
         before = sim.paths()
         said = await sim.collect(dry_run=True)
@@ -96,7 +96,7 @@ def test_a_dry_run_changes_nothing_and_says_what_the_next_run_does() -> None:
         assert reported(said) == reported(done)
         assert done.total().objects > 20
 
-    in_simulated_catalog(story)
+    in_simulated_catalog(scenario)
 
 
 def reported(collection: GcReport) -> dict[str, object]:
@@ -105,8 +105,8 @@ def reported(collection: GcReport) -> dict[str, object]:
     return {name: value for name, value in fields.items() if name not in ("dry_run", "mark")}
 
 
-def test_without_a_compactor_files_that_nobody_names_stay_and_are_told_of() -> None:
-    async def story(sim: SimulatedCatalog) -> None:
+def test_without_a_compactor_orphan_files_stay_and_are_reported() -> None:
+    async def scenario(sim: SimulatedCatalog) -> None:
         await lived_in(sim)
         before = sim.paths("snapshots/")
         done = await sim.collect(with_compactor=False)
@@ -120,11 +120,11 @@ def test_without_a_compactor_files_that_nobody_names_stay_and_are_told_of() -> N
         assert later.files.objects >= done.left.objects
         assert later.left.objects == 0
 
-    in_simulated_catalog(story)
+    in_simulated_catalog(scenario)
 
 
 def test_without_a_compactor_what_lies_below_an_earlier_mark_goes() -> None:
-    async def story(sim: SimulatedCatalog) -> None:
+    async def scenario(sim: SimulatedCatalog) -> None:
         await sim.leave_orphans()
         await sim.pass_hours(3)
         [orphan, *_] = orphans = await unnamed(sim)
@@ -134,7 +134,7 @@ def test_without_a_compactor_what_lies_below_an_earlier_mark_goes() -> None:
         assert orphan not in sim.paths()
         assert done.left.objects == 0
 
-    in_simulated_catalog(story)
+    in_simulated_catalog(scenario)
 
 
 async def unnamed(sim: SimulatedCatalog) -> list[str]:
@@ -151,7 +151,7 @@ async def unnamed(sim: SimulatedCatalog) -> list[str]:
 
 
 def test_orphans_younger_than_any_attempt_may_live_stay() -> None:
-    async def story(sim: SimulatedCatalog) -> None:
+    async def scenario(sim: SimulatedCatalog) -> None:
         await sim.leave_orphans()
         orphans = await unnamed(sim)
         assert orphans
@@ -163,11 +163,11 @@ def test_orphans_younger_than_any_attempt_may_live_stay() -> None:
         assert (await sim.collect()).files.objects == len(orphans)
         await sim.assert_whole()
 
-    in_simulated_catalog(story)
+    in_simulated_catalog(scenario)
 
 
 def test_what_strangers_have_put_there_stays() -> None:
-    async def story(sim: SimulatedCatalog) -> None:
+    async def scenario(sim: SimulatedCatalog) -> None:
         strange = [
             *("snapshots/catalog/notes.txt", "snapshots/catalog/all/tables/x.parquet"),
             *("commits/catalog/readme.json", "locks/catalog/x.renewal.json"),
@@ -179,7 +179,7 @@ def test_what_strangers_have_put_there_stays() -> None:
         await sim.collect()
         assert set(strange) <= set(sim.paths())
 
-    in_simulated_catalog(story)
+    in_simulated_catalog(scenario)
 
 
 def stalled(
@@ -199,18 +199,18 @@ def stalled(
 def test_a_merge_that_was_under_way_when_the_mark_was_published_names_nothing_that_goes() -> None:
     """The files of the merge are there, unnamed and old, when the janitor comes by."""
 
-    async def story(sim: SimulatedCatalog) -> None:
+    async def scenario(sim: SimulatedCatalog) -> None:
         await sim.create()
         slow, visits = stalled(sim, lambda: sim.collect(compactor=OnlyMarks(sim.compactor)))
         assert await slow.merge() is None
         assert visits[0].files.objects > 0
         await sim.assert_whole()
 
-    in_simulated_catalog(story)
+    in_simulated_catalog(scenario)
 
 
-def test_a_commit_that_was_under_way_when_the_mark_was_published_is_written_anew() -> None:
-    async def story(sim: SimulatedCatalog) -> None:
+def test_a_commit_that_was_under_way_when_the_mark_was_published_is_written_again() -> None:
+    async def scenario(sim: SimulatedCatalog) -> None:
         await sim.create()
         await sim.restart()
         slow, visits = stalled(sim, lambda: sim.collect(compactor=OnlyMarks(sim.compactor)))
@@ -219,11 +219,11 @@ def test_a_commit_that_was_under_way_when_the_mark_was_published_is_written_anew
         await sim.assert_whole()
         assert await has_schema(sim, "slow")
 
-    in_simulated_catalog(story)
+    in_simulated_catalog(scenario)
 
 
 def test_a_commit_that_is_under_way_keeps_its_record_and_its_files() -> None:
-    async def story(sim: SimulatedCatalog) -> None:
+    async def scenario(sim: SimulatedCatalog) -> None:
         await sim.restart()
         slow, visits = stalled(sim, lambda: sim.collect(with_compactor=False))
         await commit_through(sim, slow)
@@ -232,7 +232,7 @@ def test_a_commit_that_is_under_way_keeps_its_record_and_its_files() -> None:
         await sim.assert_whole()
         assert await has_schema(sim, "slow")
 
-    in_simulated_catalog(story)
+    in_simulated_catalog(scenario)
 
 
 async def commit_through(sim: SimulatedCatalog, compactor: CatalogCompactor) -> None:
@@ -248,7 +248,7 @@ async def has_schema(sim: SimulatedCatalog, name: str) -> bool:
 
 
 def test_a_reader_of_an_old_snapshot_goes_on_within_the_retention() -> None:
-    async def story(sim: SimulatedCatalog) -> None:
+    async def scenario(sim: SimulatedCatalog) -> None:
         await sim.create()
         reader = SnapshotReader(sim.store(Role.READER))
         old = await reader.head()
@@ -264,13 +264,13 @@ def test_a_reader_of_an_old_snapshot_goes_on_within_the_retention() -> None:
         await sim.collect()
         assert await manifests_of(reader.store, DOMAIN).floor() > old.number
 
-    in_simulated_catalog(story)
+    in_simulated_catalog(scenario)
 
 
 def test_a_crash_between_any_two_steps_leaves_everything_readable_and_the_next_run_finishes() -> (
     None
 ):
-    async def story(sim: SimulatedCatalog) -> None:
+    async def scenario(sim: SimulatedCatalog) -> None:
         await lived_in(sim)
         wanted = await sim.collect(dry_run=True)
         crashes = 0
@@ -294,11 +294,11 @@ def test_a_crash_between_any_two_steps_leaves_everything_readable_and_the_next_r
         assert crashes * 2 >= wanted.total().objects - 2
         assert (await sim.collect()).total().objects == 0
 
-    in_simulated_catalog(story)
+    in_simulated_catalog(scenario)
 
 
 def test_two_janitors_at_once_leave_everything_whole() -> None:
-    async def story(sim: SimulatedCatalog) -> None:
+    async def scenario(sim: SimulatedCatalog) -> None:
         await lived_in(sim)
         await sim.calm.runtime.tasks.gather(sim.collect(), sim.collect(), sim.collect())
         await sim.assert_whole()
@@ -308,11 +308,11 @@ def test_two_janitors_at_once_leave_everything_whole() -> None:
         await sim.assert_whole()
         assert (await sim.collect()).total().objects == 0
 
-    in_simulated_catalog(story)
+    in_simulated_catalog(scenario)
 
 
 def test_dead_streams_are_sealed_and_their_last_segments_stay() -> None:
-    async def story(sim: SimulatedCatalog) -> None:
+    async def scenario(sim: SimulatedCatalog) -> None:
         await sim.create()
         sim._committer = None  # killed: nobody has sealed its stream
         await sim.pass_hours(WEEK)
@@ -331,11 +331,11 @@ def test_dead_streams_are_sealed_and_their_last_segments_stay() -> None:
             assert decode_segment(raw, stream, int(keys[-1][-18:-6])).seal
         await sim.assert_whole()
 
-    in_simulated_catalog(story)
+    in_simulated_catalog(scenario)
 
 
 def test_the_slot_of_a_stream_that_is_open_stays_however_old_until_the_stream_is_sealed() -> None:
-    async def story(sim: SimulatedCatalog) -> None:
+    async def scenario(sim: SimulatedCatalog) -> None:
         await sim.restart()
         await sim.collect()
         lasting = sim.committer(life_ms=100 * 24 * HOUR_MS)
@@ -353,31 +353,31 @@ def test_the_slot_of_a_stream_that_is_open_stays_however_old_until_the_stream_is
         assert slot not in sim.paths("sequence/")
         await sim.assert_whole()
 
-    in_simulated_catalog(story)
+    in_simulated_catalog(scenario)
 
 
 def test_a_retention_that_is_too_short_is_refused_before_anything_goes() -> None:
-    async def story(sim: SimulatedCatalog) -> None:
+    async def scenario(sim: SimulatedCatalog) -> None:
         before = sim.paths()
         with pytest.raises(Invalid):
             await collect_garbage(sim.store(Role.JANITOR), None, retention_ms=1_000)
         assert sim.paths() == before
 
-    in_simulated_catalog(story)
+    in_simulated_catalog(scenario)
 
 
 def test_an_empty_workspace_has_no_garbage() -> None:
-    async def story(sim: SimulatedCatalog) -> None:
+    async def scenario(sim: SimulatedCatalog) -> None:
         for key in list(sim.calm.objects.keys()):
             await sim.backend().delete(key)
         empty = SimulatedCatalog(sim.calm, CatalogCompactor(sim.store(Role.COMPACTOR)))
         assert (await empty.collect()).total().objects == 0
 
-    in_simulated_catalog(story)
+    in_simulated_catalog(scenario)
 
 
 def test_the_janitor_comes_by_every_so_often_and_survives_what_goes_wrong() -> None:
-    async def story(sim: SimulatedCatalog) -> None:
+    async def scenario(sim: SimulatedCatalog) -> None:
         down: list[bool] = []
         seen: list[str] = []
 
@@ -409,7 +409,7 @@ def test_the_janitor_comes_by_every_so_often_and_survives_what_goes_wrong() -> N
         janitor.close()
         await running.wait()
 
-    in_simulated_catalog(story)
+    in_simulated_catalog(scenario)
 
 
 def test_the_attempt_is_read_off_every_kind_of_file_and_nothing_else() -> None:
@@ -432,14 +432,14 @@ steps = st.one_of(
 @settings(max_examples=12)
 @given(st.lists(steps, min_size=4, max_size=12))
 def test_nothing_that_is_named_is_ever_deleted(history: list[tuple[str, float]]) -> None:
-    async def story(sim: SimulatedCatalog) -> None:
+    async def scenario(sim: SimulatedCatalog) -> None:
         for step, hours in history:
             await live(sim, step, hours)
         said = await sim.collect(dry_run=True)
         assert reported(said) == reported(await sim.collect())
         await sim.assert_whole()
 
-    in_simulated_catalog(story)
+    in_simulated_catalog(scenario)
 
 
 async def live(sim: SimulatedCatalog, step: str, hours: float) -> None:

@@ -48,7 +48,7 @@ async def busy(sim: SimulatedDomain) -> str:
 
 
 def test_a_domain_in_which_all_is_well_is_counted() -> None:
-    async def story(sim: SimulatedDomain) -> None:
+    async def scenario(sim: SimulatedDomain) -> None:
         await busy(sim)
         found = await look(sim)
         assert found.ok, found.troubles
@@ -59,19 +59,19 @@ def test_a_domain_in_which_all_is_well_is_counted() -> None:
         assert found.lag_ms < HOUR_MS
         assert (found.sealed, found.orphans.objects) == ((), 0)
 
-    in_simulated_domain(story)
+    in_simulated_domain(scenario)
 
 
 def test_an_empty_domain_is_well() -> None:
-    async def story(sim: SimulatedDomain) -> None:
+    async def scenario(sim: SimulatedDomain) -> None:
         found = await look(sim)
         assert (found.ok, found.head, found.segments) == (True, -1, 0)
 
-    in_simulated_domain(story)
+    in_simulated_domain(scenario)
 
 
 def test_a_segment_that_is_lost_below_a_later_one_is_named() -> None:
-    async def story(sim: SimulatedDomain) -> None:
+    async def scenario(sim: SimulatedDomain) -> None:
         stream = await busy(sim)
         await sim.remove(segment_key(DOMAIN, stream, 2))
         problem = await one(sim)
@@ -79,11 +79,11 @@ def test_a_segment_that_is_lost_below_a_later_one_is_named() -> None:
         assert problem.path == segment_key(DOMAIN, stream, 2)
         assert "lost" in problem.explanation
 
-    in_simulated_domain(story)
+    in_simulated_domain(scenario)
 
 
 def test_a_segment_that_a_rebuild_would_need_is_missed() -> None:
-    async def story(sim: SimulatedDomain) -> None:
+    async def scenario(sim: SimulatedDomain) -> None:
         stream = await sim.tell(3)
         await sim.fold()
         await sim.tell(3)
@@ -95,11 +95,11 @@ def test_a_segment_that_a_rebuild_would_need_is_missed() -> None:
         assert problem.path == segment_key(DOMAIN, stream, 4)
         assert "rebuilt" in problem.explanation
 
-    in_simulated_domain(story)
+    in_simulated_domain(scenario)
 
 
-def test_a_watermark_ahead_of_what_exists_is_told() -> None:
-    async def story(sim: SimulatedDomain) -> None:
+def test_a_watermark_ahead_of_what_exists_is_reported() -> None:
+    async def scenario(sim: SimulatedDomain) -> None:
         stream = await sim.tell()
         await sim.fold()
         await sim.tell()
@@ -115,11 +115,11 @@ def test_a_watermark_ahead_of_what_exists_is_told() -> None:
         kinds = {each.kind for each in (await look(sim)).troubles}
         assert InspectionProblemKind.WATERMARK in kinds
 
-    in_simulated_domain(story)
+    in_simulated_domain(scenario)
 
 
-def test_a_stream_that_no_slot_names_is_told_and_one_whose_slot_was_collected_is_not() -> None:
-    async def story(sim: SimulatedDomain) -> None:
+def test_a_stream_that_no_slot_names_is_reported_and_one_whose_slot_was_collected_is_not() -> None:
+    async def scenario(sim: SimulatedDomain) -> None:
         stray = await sim.tell(2)
         sim.kill()
         await sim.remove(f"sequence/{DOMAIN}/{0:012d}.json")
@@ -130,7 +130,7 @@ def test_a_stream_that_no_slot_names_is_told_and_one_whose_slot_was_collected_is
             f"ledger/{DOMAIN}/{stray}/",
         )
 
-    in_simulated_domain(story)
+    in_simulated_domain(scenario)
 
     async def sealed(sim: SimulatedDomain) -> None:
         await sim.tell(2)
@@ -162,7 +162,7 @@ def test_a_stream_that_no_slot_names_is_told_and_one_whose_slot_was_collected_is
 
 
 def test_a_stream_past_its_end_is_sealed_and_its_events_are_not_lost() -> None:
-    async def story(sim: SimulatedDomain) -> None:
+    async def scenario(sim: SimulatedDomain) -> None:
         stream = await sim.tell(2)
         await sim.fold()
         await sim.tell()
@@ -180,11 +180,11 @@ def test_a_stream_past_its_end_is_sealed_and_its_events_are_not_lost() -> None:
         found = await look(sim)
         assert (found.streams, found.waiting, found.ok) == (0, 0, True)
 
-    in_simulated_domain(story)
+    in_simulated_domain(scenario)
 
 
-def test_a_closed_stream_that_has_lost_its_seal_is_told() -> None:
-    async def story(sim: SimulatedDomain) -> None:
+def test_a_closed_stream_that_has_lost_its_seal_is_reported() -> None:
+    async def scenario(sim: SimulatedDomain) -> None:
         stream = await sim.tell(2)
         await sim.restart()
         await sim.fold()
@@ -193,11 +193,11 @@ def test_a_closed_stream_that_has_lost_its_seal_is_told() -> None:
         problem = await one(sim)
         assert problem.kind is InspectionProblemKind.SEAL
 
-    in_simulated_domain(story)
+    in_simulated_domain(scenario)
 
 
-def test_a_hint_above_the_head_is_told_and_one_far_behind_is_written_anew() -> None:
-    async def story(sim: SimulatedDomain) -> None:
+def test_a_hint_above_the_head_is_reported_and_one_far_behind_is_rewritten() -> None:
+    async def scenario(sim: SimulatedDomain) -> None:
         for _ in range(70):
             await sim.tell()
             await sim.fold()
@@ -218,11 +218,11 @@ def test_a_hint_above_the_head_is_told_and_one_far_behind_is_written_anew() -> N
         assert problem.kind is InspectionProblemKind.CHAIN
         assert "71" in problem.explanation
 
-    in_simulated_domain(story)
+    in_simulated_domain(scenario)
 
 
-def test_a_missing_manifest_is_told_and_nothing_that_rests_on_it() -> None:
-    async def story(sim: SimulatedDomain) -> None:
+def test_a_missing_manifest_is_reported_without_its_consequences() -> None:
+    async def scenario(sim: SimulatedDomain) -> None:
         await busy(sim)
         await sim.remove(f"manifests/{DOMAIN}/{1:020d}.json")
         problem = await one(sim)
@@ -231,11 +231,11 @@ def test_a_missing_manifest_is_told_and_nothing_that_rests_on_it() -> None:
             f"manifests/{DOMAIN}/{1:020d}.json",
         )
 
-    in_simulated_domain(story)
+    in_simulated_domain(scenario)
 
 
-def test_files_that_nobody_names_are_counted_once_they_are_old_and_lost_ones_are_named() -> None:
-    async def story(sim: SimulatedDomain) -> None:
+def test_orphan_files_are_counted_once_they_are_old_and_lost_files_are_named() -> None:
+    async def scenario(sim: SimulatedDomain) -> None:
         await busy(sim)
         await sim.leave_orphans()
         assert (await look(sim)).orphans.objects == 0  # they may be under way
@@ -251,11 +251,11 @@ def test_files_that_nobody_names_are_counted_once_they_are_old_and_lost_ones_are
         problem = await one(sim)
         assert (problem.kind, problem.path) == (InspectionProblemKind.FILE, lost)
 
-    in_simulated_domain(story)
+    in_simulated_domain(scenario)
 
 
-def test_events_that_wait_for_too_long_are_told_but_not_a_seal() -> None:
-    async def story(sim: SimulatedDomain) -> None:
+def test_events_that_wait_for_too_long_are_reported_but_not_a_seal() -> None:
+    async def scenario(sim: SimulatedDomain) -> None:
         await sim.tell()
         await sim.fold()
         await sim.restart()
@@ -269,13 +269,13 @@ def test_events_that_wait_for_too_long_are_told_but_not_a_seal() -> None:
         await sim.fold()
         assert (await look(sim)).ok
 
-    in_simulated_domain(story)
+    in_simulated_domain(scenario)
 
 
 def test_what_is_collected_while_it_looks_is_not_missed() -> None:
     """The janitor and the inspection of two machines."""
 
-    async def story(sim: SimulatedDomain) -> None:
+    async def scenario(sim: SimulatedDomain) -> None:
         for _ in range(4):
             await sim.tell(2)
             await sim.fold()
@@ -293,11 +293,11 @@ def test_what_is_collected_while_it_looks_is_not_missed() -> None:
         assert await manifests_of(store, DOMAIN).floor() > 0
         assert found.ok, found.troubles
 
-    in_simulated_domain(story)
+    in_simulated_domain(scenario)
 
 
 def test_the_catalog_is_looked_at_too() -> None:
-    async def story(sim: SimulatedCatalog) -> None:
+    async def scenario(sim: SimulatedCatalog) -> None:
         await sim.create()
         await sim.leave_orphans()
         await sim.pass_hours(7)
@@ -307,4 +307,4 @@ def test_the_catalog_is_looked_at_too() -> None:
         assert len(found.sealed) == 2
         await sim.assert_whole()
 
-    in_simulated_catalog(story)
+    in_simulated_catalog(scenario)

@@ -14,7 +14,7 @@ from tests.catalog.catalog_setup import (
     SCOPE,
     ApiProcess,
     CatalogSetup,
-    Post,
+    CompactorChannel,
     all_rows,
     names_in,
     new_table,
@@ -52,7 +52,7 @@ class Spy:
 def spied(setup: CatalogSetup) -> tuple[Spy, ApiProcess, CatalogCompactor]:
     spy = Spy(setup)
     compactor = CatalogCompactor(setup.store(Role.COMPACTOR, spy.backend))
-    api_process = setup.api_process(Post(compactor, setup.runtime))
+    api_process = setup.api_process(CompactorChannel(compactor, setup.runtime))
     return spy, api_process, compactor
 
 
@@ -170,7 +170,9 @@ async def test_each_role_writes_only_what_is_its_own(role: Role, key: str) -> No
 
 async def test_a_compactor_with_the_rights_of_the_api_publishes_nothing() -> None:
     setup = await started()
-    api_process = setup.api_process(Post(CatalogCompactor(setup.store(Role.API)), setup.runtime))
+    api_process = setup.api_process(
+        CompactorChannel(CatalogCompactor(setup.store(Role.API)), setup.runtime)
+    )
     setup.api.lease.lost()
     with pytest.raises((Unknown, Unavailable)):
         await api_process.do(new_table("a"))

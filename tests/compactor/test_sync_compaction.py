@@ -25,10 +25,10 @@ from tests.catalog.catalog_setup import (
 
 async def call_for(setup: CatalogSetup, name: str) -> SyncCompact:
     """A call that was decided against the head, and has not arrived yet."""
-    setup.post.next(is_lost)
+    setup.channel.next(is_lost)
     with pytest.raises(Exception, match="connection"):
         await setup.api.do(new_table(name, "id bigint"))
-    return setup.post.calls[-1]
+    return setup.channel.calls[-1]
 
 
 def renamed(call: SyncCompact, setup: CatalogSetup, **changes: object) -> SyncCompact:
@@ -49,10 +49,14 @@ async def test_the_events_of_a_call_become_one_commit() -> None:
     assert manifest.fencing_token == call.fencing_token
     commit = await read_commit(setup.store(Role.READER), manifest.commit)
     assert (commit.kind, commit.number, commit.commit_ulid) == (CommitKind.DDL, 2, call.commit_ulid)
-    [deed] = commit.deeds
-    assert (deed.operation, deed.actor, deed.name) == ("create_table", "user:ann", "default.s.a")
-    assert f"{deed.event_path}#{deed.line}" == call.event_paths[0]
-    assert commit.event_paths == (deed.event_path,)
+    [operation] = commit.deeds
+    assert (operation.operation, operation.actor, operation.name) == (
+        "create_table",
+        "user:ann",
+        "default.s.a",
+    )
+    assert f"{operation.event_path}#{operation.line}" == call.event_paths[0]
+    assert commit.event_paths == (operation.event_path,)
     assert {ref.path for ref in commit.added} == {
         ref.path for files in manifest.tail.values() for ref in files if ref.newest == 2
     }
@@ -60,7 +64,7 @@ async def test_the_events_of_a_call_become_one_commit() -> None:
     await setup.close()
 
 
-async def test_a_call_that_comes_again_is_told_of_the_same_manifest() -> None:
+async def test_a_repeated_call_is_answered_with_the_same_manifest() -> None:
     setup = await started()
     call = await call_for(setup, "a")
     first = await setup.compactor.sync_compact(call)
@@ -213,7 +217,7 @@ async def test_a_base_that_has_the_number_but_not_the_bytes_is_refused(merged: b
     await setup.close()
 
 
-async def test_a_token_that_was_never_given_out_fences_nobody() -> None:
+async def test_a_token_that_was_never_issued_fences_no_writer() -> None:
     setup = await started()
     call = await call_for(setup, "a")
     with pytest.raises(Fenced):

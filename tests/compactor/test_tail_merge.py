@@ -143,7 +143,7 @@ def test_a_large_merge_has_several_parts_and_each_bucket_is_in_one_of_them() -> 
     assert [part.tail for part in parts] == [(each,) for each in files]
 
 
-def test_a_large_file_is_not_written_anew_for_a_few_small_ones() -> None:
+def test_a_large_file_is_not_rewritten_for_a_few_small_ones() -> None:
     large, small = ref(40_000), [ref(10) for _ in range(POLICY.longest - 1)]
     [part] = plan([large, *small])
     assert set(part.tail) == set(small)
@@ -249,7 +249,7 @@ async def test_a_tail_that_goes_into_the_base_has_the_same_rows() -> None:
     assert not named & gone
 
 
-async def test_a_large_base_is_not_written_anew_for_a_few_rows() -> None:
+async def test_a_large_base_is_not_rewritten_for_a_few_rows() -> None:
     setup = open_setup()
     writer = setup.writer()
     compactor = setup.compactor(policy=TailPolicy(longest=4, many_rows=300))

@@ -242,7 +242,7 @@ async def test_a_segment_that_had_gone_before_its_commit_was_published_is_no_pro
     async def sleep() -> None:
         setup.clock.set_forward(timedelta(hours=3))
 
-    setup.post.next(after(sleep))
+    setup.channel.next(after(sleep))
     await setup.table("late")
     await setup.table("punctual")
     await setup.close()

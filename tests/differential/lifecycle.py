@@ -1,4 +1,4 @@
-"""The life of a domain: lines are appended by writers that come and go, and compacted now and then.
+"""The life cycle of a domain: lines are appended by writers that come and go, and compacted now and then.
 
 Before each compaction a fresh read tells what it will publish. Sometimes tails are merged, by one of two
 compactors that know little of each other, and in the end everything is built anew.
@@ -45,7 +45,7 @@ class Pace:
     rebuilds: bool = True
 
 
-class Life:
+class DomainLifecycle:
     """One domain of a site."""
 
     def __init__(
@@ -163,62 +163,64 @@ async def compacted(
     tally: Counter[str],
     pace: Pace = _PACE,
 ) -> list[str]:
-    """What is wrong about a life in which the bounds stay as they are, so that delay changes nothing."""
+    """What is wrong in a life cycle in which the bounds stay as they are, so that delay changes nothing."""
     retention = {name: RECEIVED_BY - bound for name, bound in history.bounds.items()}
-    life = Life(rng, site, history.domain, retention, pace)
-    await life.begin()
+    lifecycle = DomainLifecycle(rng, site, history.domain, retention, pace)
+    await lifecycle.begin()
     wrong: list[str] = []
     for lines in cut(rng, mixed(rng, history.lines)):
-        await life.append(lines)
+        await lifecycle.append(lines)
         if rng.random() < pace.pause:
-            wrong += await _publish(life)
-    wrong += await _publish(life)
-    found = await life.rows()
-    own = folded(history.domain, read(history.domain, life.segments, history.bounds).rows)
+            wrong += await _publish(lifecycle)
+    wrong += await _publish(lifecycle)
+    found = await lifecycle.rows()
+    own = folded(history.domain, read(history.domain, lifecycle.segments, history.bounds).rows)
     wrong += differences("published", own, found)
     wrong += differences("published, another layout", placeless(wanted), placeless(found))
     if pace.rebuilds:
-        wrong += await _rebuilt(life)
-    tally += life.tally
+        wrong += await _rebuilt(lifecycle)
+    tally += lifecycle.tally
     return wrong
 
 
 async def aged(
     rng: Random, site: Site, history: History, tally: Counter[str], pace: Pace = _PACE
 ) -> list[str]:
-    """What is wrong about a life in which time passes and rows leave.
+    """What is wrong in a life cycle in which time passes and rows leave.
 
     What is late then depends on when a line comes. But a fresh read still is what is published next, unless
     the bounds rise with it, and a rebuild still gives what was published.
     """
     kept = timedelta(hours=rng.randint(2, 8))
-    life = Life(rng, site, history.domain, dict.fromkeys(history.bounds, kept), pace)
-    await life.begin()
+    lifecycle = DomainLifecycle(
+        rng, site, history.domain, dict.fromkeys(history.bounds, kept), pace
+    )
+    await lifecycle.begin()
     wrong: list[str] = []
     for lines in cut(rng, mixed(rng, history.lines)):
-        await life.append(lines)
+        await lifecycle.append(lines)
         if rng.random() < pace.pause:
-            wrong += await _publish(life)
+            wrong += await _publish(lifecycle)
             site.clock.pass_ms(rng.random() * _HOUR_MS)
-    wrong += await _publish(life)
+    wrong += await _publish(lifecycle)
     if pace.rebuilds:
-        wrong += await _rebuilt(life)
-    tally += life.tally
+        wrong += await _rebuilt(lifecycle)
+    tally += lifecycle.tally
     return wrong
 
 
-async def _publish(life: Life) -> list[str]:
-    fresh, bounds = await life.fresh(), await life.bounds()
-    await life.compact()
-    if await life.bounds() != bounds:
+async def _publish(lifecycle: DomainLifecycle) -> list[str]:
+    fresh, bounds = await lifecycle.fresh(), await lifecycle.bounds()
+    await lifecycle.compact()
+    if await lifecycle.bounds() != bounds:
         return []
-    return differences("fresh read", await life.rows(hidden=False), fresh)
+    return differences("fresh read", await lifecycle.rows(hidden=False), fresh)
 
 
-async def _rebuilt(life: Life) -> list[str]:
-    before, visible = await life.rows(), await life.rows(hidden=False)
-    await life.rebuild()
+async def _rebuilt(lifecycle: DomainLifecycle) -> list[str]:
+    before, visible = await lifecycle.rows(), await lifecycle.rows(hidden=False)
+    await lifecycle.rebuild()
     return [
-        *differences("rebuild", before, await life.rows()),
-        *differences("fresh read after a rebuild", visible, await life.fresh()),
+        *differences("rebuild", before, await lifecycle.rows()),
+        *differences("fresh read after a rebuild", visible, await lifecycle.fresh()),
     ]

@@ -26,7 +26,7 @@ def test_a_seed_is_the_same_history_each_time() -> None:
     assert histories_of(7) != histories_of(8)
 
 
-def test_the_command_tells_what_it_has_tried(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_reports_what_it_has_tried(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seeds", "2", "--first", "100", "--jobs", "1"]) == 0
     output = capsys.readouterr().out
     assert "in process: 2 seeds" in output

@@ -85,7 +85,7 @@ def test_any_order_duplication_and_split_gives_the_same_rows(
 
 @LENIENT
 @given(histories())
-def test_without_an_order_nothing_is_said(history: History) -> None:
+def test_rows_without_an_order_hold_no_values(history: History) -> None:
     """Else the fold could not choose between two such rows."""
     domain, lines = history
     for name, rows in read_segment(domain, Segment.of(STREAM, 0, lines), {}).rows.items():

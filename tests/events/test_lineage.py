@@ -50,7 +50,7 @@ def test_a_column_without_an_id_goes_by_table_and_name() -> None:
     assert len(rows_of([_seen(column_edges=edges)], "lineage_edges", "lineage")) == 2
 
 
-def test_an_edge_that_is_told_of_twice_in_one_event_counts_once_as_told_first() -> None:
+def test_an_edge_that_is_twice_in_one_event_counts_once_as_listed_first() -> None:
     twice = [{**EDGE, "transformation_sql": sql} for sql in ("first", "second")]
     reading = read([_seen(column_edges=twice)], "lineage")
     [row] = reading.rows["lineage_edges"].to_pylist()
@@ -105,7 +105,7 @@ def test_every_partition_read_is_joined_with_every_partition_written() -> None:
     assert {(row["rows_read"], row["source_version"]) for row in rows} == {(None, "7")}
 
 
-def test_rows_read_are_told_of_a_single_partition() -> None:
+def test_rows_read_are_reported_for_a_single_partition() -> None:
     source = {**INPUT, "partitions": ["d=1"], "rows": 9, "bytes": 90}
     row = row_of([_seen(inputs=[source], outputs=[OUTPUT])], "partition_lineage", "lineage")
     assert (row["rows_read"], row["bytes_read"], row["target_partition_key"]) == (9, 90, "")

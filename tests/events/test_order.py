@@ -114,7 +114,7 @@ def test_an_execution_goes_by_generation_and_rank() -> None:
     assert _status(done, restarted, table="executions") == "RUNNING"
 
 
-def test_an_execution_is_put_together_of_all_that_is_told_of_it() -> None:
+def test_an_execution_is_put_together_from_all_its_events() -> None:
     asked = {"execution_id": "e", "run_key": "k", "trigger_type": "MANUAL", "triggered_by": "ann"}
     row = settled(
         "executions",
@@ -151,7 +151,7 @@ def test_a_task_that_does_not_succeed_fails_the_partition_that_it_names(status: 
 
 
 @pytest.mark.parametrize("end", ["task_completed", "task_cancelled"])
-def test_a_cancelled_task_leaves_the_partition_that_it_names_to_somebody_else(end: str) -> None:
+def test_a_cancelled_task_leaves_its_partition_to_another_task(end: str) -> None:
     before = line("partition_completed", {**PLACE, "row_count": 80}, event=1)
     running = line("task_started", {**TASK, **PLACE}, second=2, event=2)
     said = {**TASK, **PLACE, **({"status": "CANCELLED"} if end == "task_completed" else {})}
@@ -159,7 +159,7 @@ def test_a_cancelled_task_leaves_the_partition_that_it_names_to_somebody_else(en
     assert (row["status"], row["row_count"]) == ("PENDING", 80)
 
 
-def test_of_a_success_the_partition_itself_tells() -> None:
+def test_a_success_is_shown_by_the_partition_itself() -> None:
     running = line("task_started", {**TASK, **PLACE})
     assert _status(running, _done("SUCCESS", 5, **PLACE), table="partitions") == "RUNNING"
     complete = line("partition_completed", PLACE, second=5, event=3)
@@ -193,7 +193,7 @@ def test_statistics_of_a_known_version_outrank_those_of_an_unknown_one() -> None
     assert len(rows_of(lines, "table_commits")) == 2
 
 
-def test_the_same_result_told_twice_is_one_result() -> None:
+def test_the_same_result_sent_twice_is_one_result() -> None:
     check = {"table_id": "x", "check_name": "c", "check_type": "ROW_COUNT"}
     lines = [
         line("quality_check_passed", check, event=event, idempotency_key="qc:a-1:c")
@@ -276,7 +276,7 @@ def test_two_types_of_event_that_say_the_same_under_one_id_are_not_alike() -> No
     assert settled("quality_results", [passed, refuted])["status"] in ("PASSED", "FAILED")
 
 
-def test_a_value_of_a_dimension_is_there_if_whoever_spoke_last_has_added_it() -> None:
+def test_a_value_of_a_dimension_exists_if_the_newest_event_added_it() -> None:
     acme = {"dimension": "customer", "value": "acme"}
     lines = [
         line("partition_value_added", acme, second=1),

@@ -100,7 +100,7 @@ def test_a_line_that_cannot_be_folded_is_kept_with_the_reason(bad: bytes, reason
     assert row["replayed_at"] is None
 
 
-def test_what_can_be_read_of_a_bad_line_is_told() -> None:
+def test_the_readable_part_of_a_bad_line_is_reported() -> None:
     [row] = _quarantine(line("task_imagined", TASK, received=3))
     assert (row["event_id"], row["event_type"]) == ("01M7FVEX5Z0000000000000001", "task_imagined")
     assert (row["event_version"], row["received_at"]) == (1, NOON + timedelta(seconds=3))
@@ -126,7 +126,7 @@ def test_a_bad_line_of_a_strange_stream_is_kept_too() -> None:
 
 
 @pytest.mark.parametrize("domain", ["executions", "lineage", "search"])
-def test_that_a_line_was_replayed_is_told_in_its_own_domain(domain: str) -> None:
+def test_a_replayed_line_is_recorded_in_its_own_domain(domain: str) -> None:
     settled = {"stream": STREAM, "segment": 0, "line": 1}
     reading = read([b"hello", line("quarantine_replayed", settled, second=5)], domain)
     [row] = folded(domain, reading)["quarantine"].to_pylist()
@@ -200,7 +200,7 @@ def test_an_event_names_the_execution_of_its_source_if_it_names_none() -> None:
     assert row_of([own], "partitions")["last_execution_id"] == "run-1"
 
 
-def test_fields_of_the_envelope_that_nobody_knows_are_passed_over() -> None:
+def test_unknown_fields_of_the_envelope_are_ignored() -> None:
     event = json.loads(line("task_started", TASK))
     assert rows_of([json.dumps({**event, "colour": "red"}).encode()], "tasks")
 

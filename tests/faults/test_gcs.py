@@ -44,7 +44,7 @@ def test_an_update_names_the_generation_that_it_replaces(bucket: storage.Bucket)
     assert bucket.blob("k").download_as_bytes() == b"fourth"
 
 
-def test_metadata_tells_size_time_tag_and_type(bucket: storage.Bucket) -> None:
+def test_metadata_has_size_time_tag_and_type(bucket: storage.Bucket) -> None:
     written = bucket.blob("k")
     written.metadata = {"by": "me"}
     written.upload_from_string(b"12345", content_type="text/csv")

@@ -37,7 +37,7 @@ def test_a_chunked_body_is_put_together(server: RunningServer) -> None:
     assert server.objects(BUCKET)["k"].body == b"one two three"
 
 
-def test_a_client_that_expects_to_be_told_is_told_to_continue(server: RunningServer) -> None:
+def test_a_client_that_expects_100_continue_gets_it(server: RunningServer) -> None:
     head = b"PUT /bucket/k HTTP/1.1\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"
     received = talk(server, head, b"hi")
     assert received.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n")

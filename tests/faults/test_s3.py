@@ -69,7 +69,7 @@ def test_a_range_beyond_the_end_is_refused(s3: "S3Client") -> None:
     assert error_code(raised.value) == (416, "InvalidRange")
 
 
-def test_a_head_tells_size_time_tag_type_and_metadata(s3: "S3Client") -> None:
+def test_a_head_request_returns_size_time_tag_type_and_metadata(s3: "S3Client") -> None:
     put = s3.put_object(
         Bucket=BUCKET, Key="k", Body=b"12345", ContentType="text/csv", Metadata={"by": "me"}
     )

@@ -212,7 +212,7 @@ def kept(rows: pa.Table, since: datetime | None) -> list[str]:
     return found
 
 
-def test_rows_leave_when_nothing_was_told_of_them_since() -> None:
+def test_rows_expire_once_their_newest_event_is_too_old() -> None:
     rows = rows_at(NOON - MOMENT, NOON, NOON + MOMENT)
     assert kept(rows, NOON) == ["1", "2"]
     assert kept(rows, NOON + MOMENT) == ["2"]

@@ -17,7 +17,7 @@ def kinds_of(table: StateTable) -> dict[str, ColumnType]:
 
 
 @every_table
-def test_a_row_knows_the_newest_moment_that_it_was_told_of(table: StateTable) -> None:
+def test_a_row_keeps_the_newest_moment_of_its_events(table: StateTable) -> None:
     assert kinds_of(table)[OCCURRED] is ColumnType.TIME
     assert MergeRule(MergeStrategy.MAX, (OCCURRED,)) in table.rules
 
@@ -37,7 +37,7 @@ def test_an_order_is_one_column_of_bytes(table: StateTable) -> None:
 
 
 @every_table
-def test_nobody_is_the_first_to_speak_for_a_whole_group(table: StateTable) -> None:
+def test_no_rule_keeps_the_first_row_of_a_group(table: StateTable) -> None:
     # The first of a group could only be told from all events, and old ones are no longer there (P20).
     assert MergeStrategy.FIRST not in {rule.keep for rule in table.rules}
 

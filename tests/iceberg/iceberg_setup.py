@@ -60,7 +60,7 @@ from tests.catalog.catalog_setup import (
     SCOPE,
     ApiProcess,
     CatalogSetup,
-    Post,
+    CompactorChannel,
     WallClock,
     started,
 )
@@ -99,7 +99,7 @@ class _Rule:
         return same and self.times > 0
 
 
-class Line:
+class StoreConnection:
     """The way of one process to the store."""
 
     def __init__(self, backend: Backend) -> None:
@@ -129,7 +129,7 @@ class Line:
         """The next such request is carried out, but its answer, and every look at that, is lost."""
 
         async def step() -> None:
-            self.fail("", part, Unavailable("the line to the store is cut"))
+            self.fail("", part, Unavailable("the connection to the store is cut"))
             raise Unavailable("the answer was lost")
 
         self.after(verb, part, step)
@@ -172,7 +172,7 @@ class Line:
 class Api:
     """One API process."""
 
-    line: Line
+    connection: StoreConnection
     api_process: ApiProcess
     iceberg: Iceberg
     clock: WallClock
@@ -287,22 +287,22 @@ class IcebergSetup:
 
     def api(self) -> Api:
         """One more API process."""
-        line, runtime = Line(self.inner.backend), self.inner.runtime
-        api_process = self._office(line)
+        connection, runtime = StoreConnection(self.inner.backend), self.inner.runtime
+        api_process = self._open_api_process(connection)
         beyond = ExternalLocation(
             RetryingBackend(self.outside, runtime, retry=IMPATIENT), role=Role.API
         )
         files = TableFiles(api_process.store, self.root_url, {ELSEWHERE: beyond})
         locations = Locations(self.root_url, (ELSEWHERE,))
         iceberg = open_iceberg(api_process.committer, api_process.idempotency, files, locations)
-        return Api(line, api_process, iceberg, self.inner.clock)
+        return Api(connection, api_process, iceberg, self.inner.clock)
 
-    def _office(self, line: Line) -> ApiProcess:
+    def _open_api_process(self, connection: StoreConnection) -> ApiProcess:
         """The parts below, with a lease that is over soon: many die here, and others wait for them."""
-        store = self.inner.store(Role.API, line.backend)
+        store = self.inner.store(Role.API, connection.backend)
         reader, writer = SnapshotReader(store), LedgerWriter(store, DOMAIN)
         lease = Lease(store, DOMAIN, holder="test", life_ms=100)
-        committer = Committer(reader, writer, self.inner.post, lease, self.inner.rules)
+        committer = Committer(reader, writer, self.inner.channel, lease, self.inner.rules)
         return ApiProcess(store, reader, committer, lease, Idempotency(store))
 
     def pass_by(self, seconds: float) -> None:
@@ -372,9 +372,9 @@ async def with_table(*names: str) -> tuple[IcebergSetup, list[str]]:
 async def dies(api: Api, work: Coroutine[Any, Any, object]) -> None:
     """Have a process work until it dies, as was arranged."""
     task = asyncio.ensure_future(work)
-    death = asyncio.ensure_future(api.line.died.wait())
+    death = asyncio.ensure_future(api.connection.died.wait())
     await asyncio.wait({task, death}, return_when=asyncio.FIRST_COMPLETED, timeout=10)
-    if not api.line.is_dead:
+    if not api.connection.is_dead:
         death.cancel()
         raise AssertionError(f"it lives: {task!r}")
     task.cancel()
@@ -382,19 +382,19 @@ async def dies(api: Api, work: Coroutine[Any, Any, object]) -> None:
 
 
 async def dies_at_the_compactor(
-    shop: IcebergSetup, api: Api, work: Coroutine[Any, Any, object], *, arrives: bool, nth: int = 1
+    setup: IcebergSetup, api: Api, work: Coroutine[Any, Any, object], *, arrives: bool, nth: int = 1
 ) -> None:
     """A process is gone when its nth change of the catalog is on its way, or just after it was made."""
 
-    async def handle(post: Post, call: SyncCompact) -> PublishedCommit:
+    async def handle(channel: CompactorChannel, call: SyncCompact) -> PublishedCommit:
         if arrives:
-            await post.inner.sync_compact(call)
-        api.line.is_dead = True
-        api.line.died.set()
+            await channel.inner.sync_compact(call)
+        api.connection.is_dead = True
+        api.connection.died.set()
         await asyncio.Event().wait()
         raise AssertionError("the process was killed here")
 
-    shop.inner.post.next(*[arrives_there] * (nth - 1), handle)
+    setup.inner.channel.next(*[arrives_there] * (nth - 1), handle)
     await dies(api, work)
 
 
@@ -446,9 +446,9 @@ def marks_of(loaded: LoadedMetadata) -> set[str]:
     return {key for key, value in properties.items() if value == "made"}
 
 
-async def set_unreserved(shop: IcebergSetup, name: str, properties: dict[str, str]) -> None:
+async def set_unreserved(setup: IcebergSetup, name: str, properties: dict[str, str]) -> None:
     """Give a table properties as a version of Arco did that reserved no paths."""
-    api = shop.api()
+    api = setup.api()
     loaded = await api.load(name)
     table_id = id_of(loaded)
     metadata = {**loaded.metadata, "properties": properties}

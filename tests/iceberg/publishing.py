@@ -14,11 +14,11 @@ TASK = "run/s.t@ds=1"
 
 
 def attempt_at(
-    shop: IcebergSetup, attempt_id: str, number: int, /, *, task: str = TASK, **more: Any
+    setup: IcebergSetup, attempt_id: str, number: int, /, *, task: str = TASK, **more: Any
 ) -> DispatchedAttempt:
     """An attempt that was dispatched when a number was the head, just now."""
     wanted: dict[str, Any] = {"partitions": ("ds=1",), **more}
-    wanted.setdefault("dispatched_at_ms", shop.inner.clock.now_ms())
+    wanted.setdefault("dispatched_at_ms", setup.inner.clock.now_ms())
     return DispatchedAttempt(
         attempt_id=attempt_id, task=task, dispatched_at_number=number, **wanted
     )

@@ -25,19 +25,19 @@ def _payload(event: Envelope) -> IcebergCommitted:
     return json.decode(bytes(event.payload), IcebergCommitted)
 
 
-async def _events(shop: IcebergSetup) -> list[IcebergCommitted]:
-    return sorted(map(_payload, await shop.events()), key=lambda each: each.pointer_number)
+async def _events(setup: IcebergSetup) -> list[IcebergCommitted]:
+    return sorted(map(_payload, await setup.events()), key=lambda each: each.pointer_number)
 
 
-async def test_every_change_of_a_table_is_told_of() -> None:
-    shop, [table_id] = await with_table("t")
-    await shop.a.mark("t", "x")
-    await shop.b.rename("t", "u")
-    await shop.b.drop("u")
-    await shop.a.undrop(table_id)
-    for api in (shop.a, shop.b):
+async def test_every_change_of_a_table_is_reported() -> None:
+    setup, [table_id] = await with_table("t")
+    await setup.a.mark("t", "x")
+    await setup.b.rename("t", "u")
+    await setup.b.drop("u")
+    await setup.a.undrop(table_id)
+    for api in (setup.a, setup.b):
         await api.settle()
-    assert await shop.reported(table_id) == [
+    assert await setup.reported(table_id) == [
         (0, "create"),
         (1, "commit"),
         (2, "drop"),
@@ -46,12 +46,12 @@ async def test_every_change_of_a_table_is_told_of() -> None:
 
 
 async def test_an_event_says_who_changed_what_with_which_program() -> None:
-    shop, [table_id] = await with_table("t")
-    before = await shop.a.load("t")
-    made = await shop.a.mark("t", "x")
-    await shop.a.settle()
-    entry = (await shop.chain(table_id))[1]
-    _, event = await _events(shop)
+    setup, [table_id] = await with_table("t")
+    before = await setup.a.load("t")
+    made = await setup.a.mark("t", "x")
+    await setup.a.settle()
+    entry = (await setup.chain(table_id))[1]
+    _, event = await _events(setup)
     assert event == IcebergCommitted(
         table_id=table_id,
         pointer_number=1,
@@ -67,8 +67,8 @@ async def test_an_event_says_who_changed_what_with_which_program() -> None:
 
 
 async def test_an_event_carries_the_figures_of_the_snapshot() -> None:
-    shop, [table_id] = await with_table("t")
-    place = shop.a.context.locations.managed(table_id)
+    setup, [table_id] = await with_table("t")
+    place = setup.a.context.locations.managed(table_id)
     summary = {
         "operation": "append",
         "total-records": "7",
@@ -79,38 +79,38 @@ async def test_an_event_carries_the_figures_of_the_snapshot() -> None:
     }
     body = {"manifest-list": f"{place}/metadata/snap.avro", "summary": summary}
     when = {"sequence-number": 1, "timestamp-ms": CREATED_MS}
-    await shop.a.commit("t", add(2**62, **{**body, **when}), point(2**62))
-    await shop.a.settle()
-    _, event = await _events(shop)
+    await setup.a.commit("t", add(2**62, **{**body, **when}), point(2**62))
+    await setup.a.settle()
+    _, event = await _events(setup)
     assert event.snapshot_id == str(2**62), "as text: such ids do not fit into a float"
     assert (event.row_count, event.size_bytes, event.file_count) == (7, 700, 2)
     assert (event.added_rows, event.added_bytes, event.snapshot_operation) == (3, None, "append")
 
 
 async def test_an_event_says_that_a_pipeline_has_published() -> None:
-    shop, _ = await with_table("t")
-    await publish(shop.a, 1, attempt_at(shop, "one", 0))
-    await publish(shop.a, 2, None)
-    await shop.a.settle()
-    _, flow, other = await _events(shop)
+    setup, _ = await with_table("t")
+    await publish(setup.a, 1, attempt_at(setup, "one", 0))
+    await publish(setup.a, 2, None)
+    await setup.a.settle()
+    _, flow, other = await _events(setup)
     assert (flow.update_source, other.update_source) == ("flow", "iceberg_rest")
     assert (flow.run_id, flow.task_id, flow.attempt_id) == ("run", "s.t@ds=1", "one")
     assert (other.run_id, other.task_id, other.attempt_id) == (None, None, None)
 
 
 async def test_the_envelope_names_the_caller() -> None:
-    shop, _ = await with_table("t")
-    await shop.a.settle()
-    assert [each.caller for each in await shop.events()] == ["user:ann"]
+    setup, _ = await with_table("t")
+    await setup.a.settle()
+    assert [each.caller for each in await setup.events()] == ["user:ann"]
 
 
 async def test_an_event_has_the_same_id_in_every_process_and_another_for_each_pointer() -> None:
-    shop, [table_id] = await with_table("t")
-    await shop.a.mark("t", "x")
-    first, second = await shop.chain(table_id)
-    runtime = shop.inner.runtime
+    setup, [table_id] = await with_table("t")
+    await setup.a.mark("t", "x")
+    first, second = await setup.chain(table_id)
+    runtime = setup.inner.runtime
     event = committed_event(runtime, table_id, first)
-    shop.pass_by(100)
+    setup.pass_by(100)
     again = committed_event(runtime, table_id, first)
     assert (event.event_id, event.idempotency_key) == (again.event_id, again.idempotency_key)
     assert event.event_id != committed_event(runtime, table_id, second).event_id
@@ -120,34 +120,34 @@ async def test_an_event_has_the_same_id_in_every_process_and_another_for_each_po
 
 
 async def test_an_event_is_of_a_type_that_is_declared() -> None:
-    shop, [table_id] = await with_table("t")
-    [first] = await shop.chain(table_id)
-    event = committed_event(shop.inner.runtime, table_id, first)
+    setup, [table_id] = await with_table("t")
+    [first] = await setup.chain(table_id)
+    event = committed_event(setup.inner.runtime, table_id, first)
     declared = (ICEBERG_COMMITTED.name, ICEBERG_COMMITTED.version)
     assert (event.event_type, event.event_version) == declared
     assert event.occurred_at.tzinfo is UTC or event.occurred_at.utcoffset() is not None
     assert event.source.type == "iceberg"
 
 
-async def test_the_tables_of_a_transaction_are_told_of_once_it_is_decided() -> None:
-    shop, ids = await with_table("t", "u")
-    await shop.a.settle()
+async def test_the_tables_of_a_transaction_are_reported_once_it_is_decided() -> None:
+    setup, ids = await with_table("t", "u")
+    await setup.a.settle()
 
     async def nothing_is_told() -> None:
         for table_id in ids:
-            assert await shop.reported(table_id) == [(0, "create")]
+            assert await setup.reported(table_id) == [(0, "create")]
 
-    shop.a.line.before("create", "/outcome.json", nothing_is_told)
-    await shop.a.transact(on("t", marking("x")), on("u", marking("x")))
-    await shop.a.settle()
+    setup.a.connection.before("create", "/outcome.json", nothing_is_told)
+    await setup.a.transact(on("t", marking("x")), on("u", marking("x")))
+    await setup.a.settle()
     for table_id in ids:
-        assert await shop.reported(table_id) == [(0, "create"), (1, "commit")]
-    assert len({each.transaction for each in await _events(shop)} - {None}) == 1
+        assert await setup.reported(table_id) == [(0, "create"), (1, "commit")]
+    assert len({each.transaction for each in await _events(setup)} - {None}) == 1
 
 
-async def _receipts(shop: IcebergSetup, state: str) -> list[CommitReceipt]:
-    keys = await shop.inner.keys("events/")
-    store = shop.inner.store(Role.API)
+async def _receipts(setup: IcebergSetup, state: str) -> list[CommitReceipt]:
+    keys = await setup.inner.keys("events/")
+    store = setup.inner.store(Role.API)
     return sorted(
         [
             json.decode(await store.get(key), CommitReceipt)
@@ -159,18 +159,18 @@ async def _receipts(shop: IcebergSetup, state: str) -> list[CommitReceipt]:
 
 
 async def test_a_commit_has_a_pending_and_a_committed_receipt() -> None:
-    shop, [table_id] = await with_table("t")
-    first = await shop.a.load("t")
-    made = await shop.a.mark("t", "x")
-    await shop.a.settle()
+    setup, [table_id] = await with_table("t")
+    first = await setup.a.load("t")
+    made = await setup.a.mark("t", "x")
+    await setup.a.settle()
     for state in ("pending", "committed"):
-        create, commit = await _receipts(shop, state)
+        create, commit = await _receipts(setup, state)
         assert (create.operation, create.base_location) == ("create", None)
         assert commit == CommitReceipt(
             commit_key=commit_key(str(made.location)),
             table_id=table_id,
             pointer_number=1,
-            request_id=(await shop.pointers(table_id))[1].request_id,
+            request_id=(await setup.pointers(table_id))[1].request_id,
             metadata_location=str(made.location),
             base_location=first.location,
             operation="commit",
@@ -180,62 +180,62 @@ async def test_a_commit_has_a_pending_and_a_committed_receipt() -> None:
 
 
 async def test_receipts_are_stored_by_day_and_by_commit_key() -> None:
-    shop, _ = await with_table("t")
-    made = await shop.a.mark("t", "x")
-    await shop.a.settle()
+    setup, _ = await with_table("t")
+    made = await setup.a.mark("t", "x")
+    await setup.a.settle()
     table_id = str(made.metadata["table-uuid"])
-    entry = (await shop.chain(table_id))[1]
+    entry = (await setup.chain(table_id))[1]
     day = f"{entry.record.created_at:%Y-%m-%d}"
     name = commit_key(str(made.location))
-    keys = await shop.inner.keys("events/")
+    keys = await setup.inner.keys("events/")
     assert f"events/{day}/iceberg/pending/{name}.json" in keys
     assert f"events/{day}/iceberg/committed/{name}-{table_id}-1.json" in keys
 
 
 async def test_a_commit_that_lost_has_only_a_pending_receipt() -> None:
-    shop, [table_id] = await with_table("t")
-    shop.a.line.before("create", pointer_key(table_id, 1), lambda: shop.b.drop("t"))
-    await refusal(shop.a.mark("t", "x"))
-    await shop.a.settle()
-    await shop.b.settle()
-    lost = [each for each in await _receipts(shop, "pending") if each.operation == "commit"]
-    result = [each.operation for each in await _receipts(shop, "committed")]
+    setup, [table_id] = await with_table("t")
+    setup.a.connection.before("create", pointer_key(table_id, 1), lambda: setup.b.drop("t"))
+    await refusal(setup.a.mark("t", "x"))
+    await setup.a.settle()
+    await setup.b.settle()
+    lost = [each for each in await _receipts(setup, "pending") if each.operation == "commit"]
+    result = [each.operation for each in await _receipts(setup, "committed")]
     assert len(lost) == 1
     assert result == ["create", "drop"]
 
 
 async def test_a_commit_succeeds_without_its_receipts() -> None:
-    shop, [table_id] = await with_table("t")
-    await shop.a.settle()
-    shop.a.line.fail("create", "events/", Unavailable("cut"))
-    await shop.a.mark("t", "x")
-    await shop.a.settle()
-    assert len(await shop.chain(table_id)) == 2
-    assert table_id in shop.a.context.after_commit.unfinished
+    setup, [table_id] = await with_table("t")
+    await setup.a.settle()
+    setup.a.connection.fail("create", "events/", Unavailable("cut"))
+    await setup.a.mark("t", "x")
+    await setup.a.settle()
+    assert len(await setup.chain(table_id)) == 2
+    assert table_id in setup.a.context.after_commit.unfinished
 
 
 async def test_a_commit_that_crashed_at_its_commit_point_has_a_pending_receipt() -> None:
-    shop, [table_id] = await with_table("t")
-    await shop.a.settle()
-    shop.a.line.die("create", pointer_key(table_id, 1), after=True)
-    await dies(shop.a, shop.a.mark("t", "x"))
-    assert [each.pointer_number for each in await _receipts(shop, "pending")] == [0, 1]
-    assert [each.pointer_number for each in await _receipts(shop, "committed")] == [0]
+    setup, [table_id] = await with_table("t")
+    await setup.a.settle()
+    setup.a.connection.die("create", pointer_key(table_id, 1), after=True)
+    await dies(setup.a, setup.a.mark("t", "x"))
+    assert [each.pointer_number for each in await _receipts(setup, "pending")] == [0, 1]
+    assert [each.pointer_number for each in await _receipts(setup, "committed")] == [0]
 
 
 async def test_a_drop_and_an_undrop_of_one_file_have_different_receipts() -> None:
-    shop, [table_id] = await with_table("t")
-    await shop.a.drop("t")
-    await shop.a.undrop(table_id)
-    await shop.a.settle()
-    result = await _receipts(shop, "committed")
+    setup, [table_id] = await with_table("t")
+    await setup.a.drop("t")
+    await setup.a.undrop(table_id)
+    await setup.a.settle()
+    result = await _receipts(setup, "committed")
     assert [each.operation for each in result] == ["create", "drop", "undrop"]
     assert len({each.metadata_location for each in result}) == 1
 
 
 async def test_receipts_of_a_transaction_name_it() -> None:
-    shop, _ = await with_table("t", "u")
-    await shop.a.transact(on("t", marking("x")), on("u", marking("x")))
-    await shop.a.settle()
-    named = {each.transaction for each in await _receipts(shop, "committed")}
+    setup, _ = await with_table("t", "u")
+    await setup.a.transact(on("t", marking("x")), on("u", marking("x")))
+    await setup.a.settle()
+    named = {each.transaction for each in await _receipts(setup, "committed")}
     assert len(named) == 2, "the creates have none, and both commits the same"

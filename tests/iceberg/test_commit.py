@@ -23,63 +23,66 @@ from tests.iceberg.iceberg_setup import (
 
 
 async def test_a_commit_makes_the_next_number_and_names_its_file() -> None:
-    shop, [table_id] = await with_table("t")
-    made = await shop.a.mark("t", "x")
-    first, second = await shop.pointers(table_id)
+    setup, [table_id] = await with_table("t")
+    made = await setup.a.mark("t", "x")
+    first, second = await setup.pointers(table_id)
     assert second.metadata_location == made.location != first.metadata_location
     assert second.previous_location == first.metadata_location
     assert (second.operation, second.changed) == ("commit", ("set-properties",))
     assert (second.actor, second.engine, second.table_uuid) == ("user:ann", "test/1", table_id)
-    assert marks_of(await shop.b.load("t")) == {"x"}
+    assert marks_of(await setup.b.load("t")) == {"x"}
 
 
 async def test_a_metadata_file_is_named_by_its_number_and_by_nothing_that_comes_back() -> None:
-    shop, [table_id] = await with_table("t")
-    made = await shop.a.mark("t", "x")
+    setup, [table_id] = await with_table("t")
+    made = await setup.a.mark("t", "x")
     folder, _, name = str(made.location).rpartition("/")
     assert folder.endswith(f"/warehouse/{table_id}/metadata")
     assert name.startswith("00001-")
     assert name.endswith(".metadata.json")
-    assert len(set(await shop.files())) == 2
+    assert len(set(await setup.files())) == 2
 
 
 async def test_metadata_are_stored_compressed_if_the_table_asks_for_it() -> None:
-    shop, _ = await with_table("t")
+    setup, _ = await with_table("t")
     body = {"write.metadata.compression-codec": "gzip"}
-    made = await shop.a.commit("t", update("set-properties", updates=body))
+    made = await setup.a.commit("t", update("set-properties", updates=body))
     assert str(made.location).endswith(".gz.metadata.json")
-    [key] = await shop.files("00001-")
-    stored = await shop.inner.store(shop.a.api_process.store.role).get(key)
+    [key] = await setup.files("00001-")
+    stored = await setup.inner.store(setup.a.api_process.store.role).get(key)
     assert json.decode(gzip.decompress(stored), dict) == made.metadata
-    assert (await shop.b.load("t")).raw == made.raw
+    assert (await setup.b.load("t")).raw == made.raw
 
 
 async def test_a_commit_that_changes_nothing_writes_nothing() -> None:
-    shop, [table_id] = await with_table("t")
-    before = await shop.a.mark("t", "x")
-    keys = await shop.inner.keys("warehouse/")
-    again = await shop.b.mark("t", "x")
+    setup, [table_id] = await with_table("t")
+    before = await setup.a.mark("t", "x")
+    keys = await setup.inner.keys("warehouse/")
+    again = await setup.b.mark("t", "x")
     assert again.location == before.location
-    assert len(await shop.chain(table_id)) == 2
-    assert await shop.inner.keys("warehouse/") == keys
+    assert len(await setup.chain(table_id)) == 2
+    assert await setup.inner.keys("warehouse/") == keys
 
 
 async def test_a_commit_to_a_table_that_is_not_there_is_refused() -> None:
-    shop, _ = await with_table("t")
-    missing = await refusal(shop.a.mark("u", "x"))
+    setup, _ = await with_table("t")
+    missing = await refusal(setup.a.mark("u", "x"))
     assert (missing.status, missing.kind) == (404, "NoSuchTableException")
     assert missing.message == "Table does not exist: s.u"
 
 
 async def test_who_loses_a_race_applies_again_and_nothing_is_lost() -> None:
-    shop, [table_id] = await with_table("t")
-    shop.a.line.before("create", pointer_key(table_id, 1), lambda: shop.b.mark("t", "b"))
-    made = await shop.a.mark("t", "a")
+    setup, [table_id] = await with_table("t")
+    setup.a.connection.before("create", pointer_key(table_id, 1), lambda: setup.b.mark("t", "b"))
+    made = await setup.a.mark("t", "a")
     assert marks_of(made) == {"a", "b"}
-    assert [each.operation for each in await shop.pointers(table_id)] == ["create", *["commit"] * 2]
+    assert [each.operation for each in await setup.pointers(table_id)] == [
+        "create",
+        *["commit"] * 2,
+    ]
     assert made.metadata["metadata-log"] == [
         {"metadata-file": each.metadata_location, "timestamp-ms": stamp}
-        for each, stamp in zip(await shop.pointers(table_id), _stamps(made.metadata), strict=False)
+        for each, stamp in zip(await setup.pointers(table_id), _stamps(made.metadata), strict=False)
     ]
 
 
@@ -90,129 +93,129 @@ def _stamps(metadata: dict[str, Json]) -> list[Json]:
 
 
 async def test_a_lost_race_is_a_conflict_only_if_a_requirement_fails_then() -> None:
-    shop, [table_id] = await with_table("t")
+    setup, [table_id] = await with_table("t")
     grown = update("add-schema", schema=_wider("more"))
     use = update("set-current-schema", schema_id=-1)
     same: list[dict[str, Json]] = [{"type": "assert-current-schema-id", "current-schema-id": 0}]
-    shop.a.line.before(
-        "create", pointer_key(table_id, 1), lambda: shop.b.commit("t", grown, use, require=same)
+    setup.a.connection.before(
+        "create", pointer_key(table_id, 1), lambda: setup.b.commit("t", grown, use, require=same)
     )
-    lost = await refusal(shop.a.commit("t", *_adding("other"), require=same))
+    lost = await refusal(setup.a.commit("t", *_adding("other"), require=same))
     assert (lost.status, lost.kind) == (409, "CommitFailedException")
     assert lost.message.startswith("Requirement failed: current schema changed")
-    assert len(await shop.chain(table_id)) == 2
+    assert len(await setup.chain(table_id)) == 2
 
 
 async def test_a_snapshot_with_a_stale_sequence_number_is_a_conflict_and_not_a_bad_request() -> (
     None
 ):
-    shop, _ = await with_table("t")
-    place = str((await shop.a.load("t")).metadata["location"])
+    setup, _ = await with_table("t")
+    place = str((await setup.a.load("t")).metadata["location"])
     lists = {"manifest-list": f"{place}/metadata/snap.avro"}
     first = update("add-snapshot", snapshot=snapshot(1, **lists))
-    await shop.a.commit("t", first)
+    await setup.a.commit("t", first)
     stale = update("add-snapshot", snapshot=snapshot(2, 1, **lists | {"sequence-number": 1}))
-    lost = await refusal(shop.a.commit("t", stale))
+    lost = await refusal(setup.a.commit("t", stale))
     assert (lost.status, lost.kind) == (409, "CommitFailedException")
 
 
 async def test_many_writers_in_two_processes_lose_nothing() -> None:
-    shop, [table_id] = await with_table("t")
+    setup, [table_id] = await with_table("t")
     marks = [f"m{n}" for n in range(12)]
-    apis = [shop.a, shop.b]
+    apis = [setup.a, setup.b]
     await asyncio.gather(*(apis[n % 2].mark("t", mark) for n, mark in enumerate(marks)))
-    assert marks_of(await shop.api().load("t")) == set(marks)
-    assert len(await shop.chain(table_id)) == 1 + len(marks)
+    assert marks_of(await setup.api().load("t")) == set(marks)
+    assert len(await setup.chain(table_id)) == 1 + len(marks)
 
 
 async def test_a_commit_whose_answer_was_lost_is_found_by_its_own_number() -> None:
-    shop, [table_id] = await with_table("t")
+    setup, [table_id] = await with_table("t")
 
     async def lose() -> None:
         raise Unavailable("the answer was lost")
 
-    shop.a.line.after("create", pointer_key(table_id, 1), lose)
-    await shop.a.mark("t", "x")
-    assert len(await shop.chain(table_id)) == 2
+    setup.a.connection.after("create", pointer_key(table_id, 1), lose)
+    await setup.a.mark("t", "x")
+    assert len(await setup.chain(table_id)) == 2
 
 
 async def test_a_commit_with_an_unclear_result_is_unknown_and_no_refusal() -> None:
-    shop, [table_id] = await with_table("t")
-    shop.a.line.hide(pointer_key(table_id, 1))
+    setup, [table_id] = await with_table("t")
+    setup.a.connection.hide(pointer_key(table_id, 1))
     with pytest.raises(Unknown):
-        await shop.a.mark("t", "x")
-    assert marks_of(await shop.b.load("t")) == {"x"}, "it had landed"
+        await setup.a.mark("t", "x")
+    assert marks_of(await setup.b.load("t")) == {"x"}, "it had landed"
 
 
 async def test_a_commit_that_may_still_arrive_is_unknown() -> None:
-    shop, [table_id] = await with_table("t")
-    shop.a.line.fail("create", pointer_key(table_id, 1), Unavailable("cut"))
+    setup, [table_id] = await with_table("t")
+    setup.a.connection.fail("create", pointer_key(table_id, 1), Unavailable("cut"))
     with pytest.raises(Unknown):
-        await shop.a.mark("t", "x")
+        await setup.a.mark("t", "x")
 
 
 @pytest.mark.parametrize("times", [1, 100])
 async def test_a_conflict_that_the_store_only_claims_is_none(times: int) -> None:
     """Stores answer 409 and 412 in passing, too: without another's object that is no lost race."""
-    shop, [table_id] = await with_table("t")
-    shop.a.line.fail("create", pointer_key(table_id, 1), AlreadyExists("412"), times=times)
+    setup, [table_id] = await with_table("t")
+    setup.a.connection.fail("create", pointer_key(table_id, 1), AlreadyExists("412"), times=times)
     if times == 1:
-        await shop.a.mark("t", "x")
+        await setup.a.mark("t", "x")
     else:
         with pytest.raises(Unknown):
-            await shop.a.mark("t", "x")
-    shop.a.line.mend()
-    assert marks_of(await shop.a.mark("t", "y")) >= {"y"}
+            await setup.a.mark("t", "x")
+    setup.a.connection.mend()
+    assert marks_of(await setup.a.mark("t", "y")) >= {"y"}
 
 
 @pytest.mark.parametrize("problem", [Unavailable("cut"), AlreadyExists("412"), Denied("403")])
 async def test_a_metadata_file_that_cannot_be_stored_is_trouble_and_no_verdict(
     problem: Exception,
 ) -> None:
-    shop, [table_id] = await with_table("t")
-    shop.a.line.fail("create", f"warehouse/{table_id}/metadata/00001-", problem)
+    setup, [table_id] = await with_table("t")
+    setup.a.connection.fail("create", f"warehouse/{table_id}/metadata/00001-", problem)
     with pytest.raises(Unavailable):
-        await shop.a.mark("t", "x")
-    assert len(await shop.chain(table_id)) == 1
+        await setup.a.mark("t", "x")
+    assert len(await setup.chain(table_id)) == 1
 
 
 async def test_an_unreadable_head_is_trouble_and_not_a_missing_table() -> None:
-    shop, _ = await with_table("t")
-    shop.b.line.fail("get", POINTERS, Unavailable("cut"))
+    setup, _ = await with_table("t")
+    setup.b.connection.fail("get", POINTERS, Unavailable("cut"))
     with pytest.raises(Unavailable):
-        await shop.b.load("t")
+        await setup.b.load("t")
     with pytest.raises(Unavailable):
-        await shop.b.mark("t", "x")
+        await setup.b.mark("t", "x")
 
 
-async def test_who_loses_races_for_too_long_is_told_that_nothing_has_happened() -> None:
-    shop, _ = await with_table("t")
+async def test_a_commit_that_loses_races_for_too_long_is_answered_as_not_done() -> None:
+    setup, _ = await with_table("t")
     count = 0
 
     async def another() -> None:
         nonlocal count
         count += 1
-        shop.pass_by(COMMIT_DEADLINE_MS / 3_000)
-        await shop.b.mark("t", f"b{count}")
+        setup.pass_by(COMMIT_DEADLINE_MS / 3_000)
+        await setup.b.mark("t", f"b{count}")
 
-    shop.a.line.before("create", POINTERS, another, times=100)
+    setup.a.connection.before("create", POINTERS, another, times=100)
     with pytest.raises(Unavailable) as busy:
-        await shop.a.mark("t", "a")
+        await setup.a.mark("t", "a")
     assert busy.value.retry_after_ms is not None
     assert count == 3
-    assert "a" not in marks_of(await shop.b.load("t"))
+    assert "a" not in marks_of(await setup.b.load("t"))
 
 
 async def test_a_missing_metadata_file_is_named_to_who_asks() -> None:
-    shop, _ = await with_table("t")
-    [key] = await shop.files()
-    await shop.inner.backend.delete(
-        shop.inner.store(shop.a.api_process.store.role).scope.prefix + key
+    setup, _ = await with_table("t")
+    [key] = await setup.files()
+    await setup.inner.backend.delete(
+        setup.inner.store(setup.a.api_process.store.role).scope.prefix + key
     )
-    lost = await refusal(shop.b.load("t"))
+    lost = await refusal(setup.b.load("t"))
     assert (lost.status, lost.kind) == (404, "NotFoundException")
-    assert lost.message == f"Failed to open input stream for file: {_location(shop.a, key)}"
-    assert (await refusal(shop.b.mark("t", "x"))).kind == "NotFoundException"
+    assert lost.message == f"Failed to open input stream for file: {_location(setup.a, key)}"
+    assert (await refusal(setup.b.mark("t", "x"))).kind == "NotFoundException"
 
 
 def _location(api: Api, key: str) -> str:
@@ -258,55 +261,55 @@ UPDATES_BY_NAME: list[tuple[str, list[dict[str, Json]]]] = [
 async def test_what_a_table_must_not_do_is_a_bad_request_and_changes_nothing(
     body: list[dict[str, Json]],
 ) -> None:
-    shop, [table_id] = await with_table("t")
-    sent = json.decode(json.encode(body).replace(b"{root}", shop.root_url.encode()), list)
-    wrong = await refusal(shop.a.commit("t", *sent))
+    setup, [table_id] = await with_table("t")
+    sent = json.decode(json.encode(body).replace(b"{root}", setup.root_url.encode()), list)
+    wrong = await refusal(setup.a.commit("t", *sent))
     assert (wrong.status, wrong.kind) == (400, "BadRequestException")
-    assert len(await shop.chain(table_id)) == 1
-    assert len(await shop.files()) == 1
+    assert len(await setup.chain(table_id)) == 1
+    assert len(await setup.files()) == 1
 
 
 async def test_a_location_that_is_already_the_tables_own_may_be_set() -> None:
-    shop, _ = await with_table("t")
-    place = str((await shop.a.load("t")).metadata["location"])
-    await shop.a.commit("t", update("set-location", location=f"{place}/"))
-    assert (await shop.a.load("t")).metadata["location"] == place
+    setup, _ = await with_table("t")
+    place = str((await setup.a.load("t")).metadata["location"])
+    await setup.a.commit("t", update("set-location", location=f"{place}/"))
+    assert (await setup.a.load("t")).metadata["location"] == place
 
 
 async def test_a_table_that_moves_keeps_others_out_of_its_new_place() -> None:
-    shop, [_, _] = await with_table("t", "u")
+    setup, [_, _] = await with_table("t", "u")
     to = update("set-location", location=f"{ELSEWHERE}t")
-    moved = await shop.a.commit("t", to)
+    moved = await setup.a.commit("t", to)
     assert str(moved.location).startswith(f"{ELSEWHERE}t/metadata/00001-")
-    taken = await refusal(shop.b.commit("u", to))
+    taken = await refusal(setup.b.commit("u", to))
     assert (taken.status, taken.kind) == (409, "CommitFailedException")
-    await shop.a.settle()
-    row = (await (await shop.b.context.reader.head()).find(str(moved.metadata["table-uuid"]))).row
+    await setup.a.settle()
+    row = (await (await setup.b.context.reader.head()).find(str(moved.metadata["table-uuid"]))).row
     assert getattr(row, "location", None) == f"{ELSEWHERE}t/"
 
 
 async def test_the_catalog_shows_columns_that_a_commit_has_changed() -> None:
-    shop, [table_id] = await with_table("t")
-    await shop.a.commit("t", *_adding("more"))
-    await shop.a.settle()
-    columns = await (await shop.b.context.reader.head()).columns(table_id)
+    setup, [table_id] = await with_table("t")
+    await setup.a.commit("t", *_adding("more"))
+    await setup.a.settle()
+    columns = await (await setup.b.context.reader.head()).columns(table_id)
     assert [each.row.name for each in columns] == ["id", "placed_at", "country", "more"]
-    row = (await (await shop.b.context.reader.head()).find(table_id)).row
+    row = (await (await setup.b.context.reader.head()).find(table_id)).row
     assert getattr(row, "projected", None) == 1
 
 
 async def test_a_commit_by_another_client_is_seen_by_the_next_load() -> None:
-    shop, _ = await with_table("t")
-    await shop.b.load("t")
-    made = await shop.a.mark("t", "x")
-    assert (await shop.b.load("t")).location == made.location
+    setup, _ = await with_table("t")
+    await setup.b.load("t")
+    made = await setup.a.mark("t", "x")
+    assert (await setup.b.load("t")).location == made.location
 
 
 async def test_writers_of_one_process_take_turns_and_write_no_file_for_nothing() -> None:
-    shop, _ = await with_table("t")
-    await asyncio.gather(*(shop.a.mark("t", f"m{n}") for n in range(8)))
-    assert len(await shop.files()) == 9
-    await until(lambda: not shop.a.context.table_locks._waiting)
+    setup, _ = await with_table("t")
+    await asyncio.gather(*(setup.a.mark("t", f"m{n}") for n in range(8)))
+    assert len(await setup.files()) == 9
+    await until(lambda: not setup.a.context.table_locks._waiting)
 
 
 def _wider(name: str) -> dict[str, Json]:

@@ -45,22 +45,22 @@ async def _finish(api: Api, name: str, uuid: str | None, **more: str) -> str:
     return id_of(await api.iceberg.tables.commit("default", NS, name, request, caller))
 
 
-async def test_a_new_table_is_there_for_everybody() -> None:
-    shop = await begun()
-    made = await shop.a.create("t", properties={"owner": "ada"})
+async def test_a_new_table_is_visible_to_all_processes() -> None:
+    setup = await begun()
+    made = await setup.a.create("t", properties={"owner": "ada"})
     table_id = id_of(made)
-    assert (await shop.b.load("t")).raw == made.raw
-    assert made.metadata["location"] == shop.a.context.locations.managed(table_id)
-    [first] = await shop.pointers(table_id)
+    assert (await setup.b.load("t")).raw == made.raw
+    assert made.metadata["location"] == setup.a.context.locations.managed(table_id)
+    [first] = await setup.pointers(table_id)
     assert (first.operation, first.metadata_location) == ("create", made.location)
     assert first.previous_location is None
     assert str(made.location).rpartition("/")[2].startswith("00000-")
-    assert await shop.b.names() == ["t"]
+    assert await setup.b.names() == ["t"]
 
 
 async def test_the_catalog_shows_the_columns_of_a_new_table() -> None:
-    shop, [table_id] = await with_table("t")
-    columns = await (await shop.b.context.reader.head()).columns(table_id)
+    setup, [table_id] = await with_table("t")
+    columns = await (await setup.b.context.reader.head()).columns(table_id)
     assert [(each.row.name, each.row.data_type) for each in columns] == [
         ("id", "bigint"),
         ("placed_at", "timestamp"),
@@ -69,151 +69,151 @@ async def test_the_catalog_shows_the_columns_of_a_new_table() -> None:
 
 
 async def test_a_name_that_is_taken_is_refused_and_the_first_one_stays() -> None:
-    shop, [table_id] = await with_table("t")
-    taken = await refusal(shop.b.create("t"))
+    setup, [table_id] = await with_table("t")
+    taken = await refusal(setup.b.create("t"))
     assert (taken.status, taken.kind) == (409, "AlreadyExistsException")
     assert taken.message == "Table already exists: s.t"
-    assert id_of(await shop.a.load("t")) == table_id
+    assert id_of(await setup.a.load("t")) == table_id
 
 
 async def test_a_create_commit_for_a_name_that_is_taken_fails_its_requirement() -> None:
-    shop, [table_id] = await with_table("t")
-    taken = await refusal(_finish(shop.b, "t", None))
+    setup, [table_id] = await with_table("t")
+    taken = await refusal(_finish(setup.b, "t", None))
     assert (taken.status, taken.kind) == (409, "CommitFailedException")
     assert taken.message == "Requirement failed: table already exists"
-    assert id_of(await shop.a.load("t")) == table_id
+    assert id_of(await setup.a.load("t")) == table_id
 
 
 async def test_a_table_in_a_namespace_that_is_not_there_is_refused() -> None:
-    shop = await begun()
+    setup = await begun()
     for stage in (False, True):
-        missing = await refusal(shop.a.create("t", ns=("nowhere",), stage_create=stage))
+        missing = await refusal(setup.a.create("t", ns=("nowhere",), stage_create=stage))
         assert (missing.status, missing.kind) == (404, "NoSuchNamespaceException")
     with pytest.raises(Invalid):
-        await shop.a.create("", ns=NS)
+        await setup.a.create("", ns=NS)
 
 
 async def test_of_two_who_make_the_same_name_at_once_one_is_refused() -> None:
-    shop = await begun()
-    shop.a.line.before("create", POINTERS, lambda: shop.b.create("t"))
-    taken = await refusal(shop.a.create("t"))
+    setup = await begun()
+    setup.a.connection.before("create", POINTERS, lambda: setup.b.create("t"))
+    taken = await refusal(setup.a.create("t"))
     assert (taken.status, taken.kind) == (409, "AlreadyExistsException")
-    assert await shop.a.names() == ["t"]
+    assert await setup.a.names() == ["t"]
     made = await asyncio.gather(
-        *(api.create("u") for api in (shop.a, shop.b, shop.api())), return_exceptions=True
+        *(api.create("u") for api in (setup.a, setup.b, setup.api())), return_exceptions=True
     )
     assert sum(not isinstance(each, BaseException) for each in made) == 1
 
 
 async def test_a_table_without_a_name_does_not_exist() -> None:
-    shop = await begun()
-    await dies_at_the_compactor(shop, shop.a, shop.a.create("t"), arrives=False)
-    assert not await shop.b.exists("t")
-    assert await shop.b.names() == []
-    await shop.b.create("t")
-    assert await shop.b.names() == ["t"]
+    setup = await begun()
+    await dies_at_the_compactor(setup, setup.a, setup.a.create("t"), arrives=False)
+    assert not await setup.b.exists("t")
+    assert await setup.b.names() == []
+    await setup.b.create("t")
+    assert await setup.b.names() == ["t"]
 
 
 async def test_a_first_version_that_cannot_be_stored_is_trouble_and_no_verdict() -> None:
-    shop = await begun()
+    setup = await begun()
     for part in (POINTERS, "/metadata/00000-"):
-        shop.a.line.fail("create", part, Unavailable("cut"))
+        setup.a.connection.fail("create", part, Unavailable("cut"))
         with pytest.raises(Unavailable):
-            await shop.a.create("t")
-        shop.a.line.mend()
-    assert await shop.b.names() == []
-    await shop.a.create("t")
+            await setup.a.create("t")
+        setup.a.connection.mend()
+    assert await setup.b.names() == []
+    await setup.a.create("t")
 
 
 async def test_a_name_that_may_have_been_given_is_unknown_and_no_refusal() -> None:
-    shop = await begun()
-    shop.inner.post.always = is_lost
+    setup = await begun()
+    setup.inner.channel.always = is_lost
     with pytest.raises((Unknown, Unavailable)):
-        await shop.a.create("t")
-    shop.inner.post.always = is_down
+        await setup.a.create("t")
+    setup.inner.channel.always = is_down
     with pytest.raises((Unknown, Unavailable)):
-        await shop.a.create("t")
+        await setup.a.create("t")
 
 
 async def test_the_file_of_an_existing_pointer_exists() -> None:
     """A takeover continues from an existing pointer, so its file must exist."""
-    shop = await begun()
-    shop.a.line.fail("create", "/metadata/00000-", Unavailable("cut"))
+    setup = await begun()
+    setup.a.connection.fail("create", "/metadata/00000-", Unavailable("cut"))
     with pytest.raises(Unavailable):
-        await shop.a.create("t", key="k")
-    shop.pass_by(2.1)
-    made = await shop.b.create("t", key="k")
-    assert (await shop.api().load("t")).raw == made.raw
+        await setup.a.create("t", key="k")
+    setup.pass_by(2.1)
+    made = await setup.b.create("t", key="k")
+    assert (await setup.api().load("t")).raw == made.raw
 
 
 async def test_who_takes_over_goes_on_under_the_same_id() -> None:
-    shop = await begun()
-    shop.a.line.die("create", POINTERS, after=True)
-    await dies(shop.a, shop.a.create("t", key="k"))
-    shop.pass_by(2.1)
-    made = await shop.b.create("t", key="k")
-    [chain] = {key.split("/")[2] for key in await shop.inner.keys("_catalog/iceberg_pointers/")}
+    setup = await begun()
+    setup.a.connection.die("create", POINTERS, after=True)
+    await dies(setup.a, setup.a.create("t", key="k"))
+    setup.pass_by(2.1)
+    made = await setup.b.create("t", key="k")
+    [chain] = {key.split("/")[2] for key in await setup.inner.keys("_catalog/iceberg_pointers/")}
     assert id_of(made) == chain
-    assert await shop.b.names() == ["t"]
+    assert await setup.b.names() == ["t"]
 
 
 async def test_staging_leaves_nothing_behind() -> None:
-    shop = await begun()
-    keys = await shop.stored()
-    metadata = await _stage(shop.a, "t")
-    assert await shop.stored() == keys
-    assert not await shop.b.exists("t")
-    assert await _finish(shop.b, "t", str(metadata["table-uuid"])) == metadata["table-uuid"]
-    found = (await shop.a.load("t")).metadata
+    setup = await begun()
+    keys = await setup.stored()
+    metadata = await _stage(setup.a, "t")
+    assert await setup.stored() == keys
+    assert not await setup.b.exists("t")
+    assert await _finish(setup.b, "t", str(metadata["table-uuid"])) == metadata["table-uuid"]
+    found = (await setup.a.load("t")).metadata
     assert found["location"] == metadata["location"]
 
 
 async def test_on_a_disk_staging_makes_the_folders_that_engines_need(tmp_path: Path) -> None:
-    shop = open_setup(f"file://{tmp_path}", f"file://{tmp_path}/")
-    await started(shop.inner)
-    metadata = await _stage(shop.a, "t")
+    setup = open_setup(f"file://{tmp_path}", f"file://{tmp_path}/")
+    await started(setup.inner)
+    metadata = await _stage(setup.a, "t")
     place = Path(str(metadata["location"]).removeprefix("file://"))
     assert {each.name for each in place.iterdir()} == {"metadata", "data"}
     assert not [each for each in place.rglob("*") if each.is_file()]
 
 
 async def test_staging_a_name_that_is_taken_is_refused() -> None:
-    shop, _ = await with_table("t")
-    taken = await refusal(shop.b.create("t", stage_create=True))
+    setup, _ = await with_table("t")
+    taken = await refusal(setup.b.create("t", stage_create=True))
     assert (taken.status, taken.kind) == (409, "AlreadyExistsException")
     assert taken.message == "Table already exists: s.t"
 
 
 async def test_two_commits_that_end_the_same_staging_make_one_table() -> None:
-    shop = await begun()
-    uuid = str((await _stage(shop.a, "t"))["table-uuid"])
-    shop.a.line.before("create", pointer_key(uuid, 0), lambda: _finish(shop.b, "t", uuid))
+    setup = await begun()
+    uuid = str((await _stage(setup.a, "t"))["table-uuid"])
+    setup.a.connection.before("create", pointer_key(uuid, 0), lambda: _finish(setup.b, "t", uuid))
     assert (
-        await _finish(shop.a, "t", uuid) == uuid
+        await _finish(setup.a, "t", uuid) == uuid
     )  # the same request, indistinguishable from a retry
-    assert await shop.a.names() == ["t"]
-    assert len(await shop.chain(uuid)) == 1
+    assert await setup.a.names() == ["t"]
+    assert len(await setup.chain(uuid)) == 1
 
 
 async def test_a_uuid_of_a_staging_makes_one_table_under_one_name() -> None:
-    shop = await begun()
-    uuid = str((await _stage(shop.a, "t"))["table-uuid"])
-    assert await _finish(shop.a, "t", uuid) == uuid
-    lost = await refusal(_finish(shop.b, "u", uuid))
+    setup = await begun()
+    uuid = str((await _stage(setup.a, "t"))["table-uuid"])
+    assert await _finish(setup.a, "t", uuid) == uuid
+    lost = await refusal(_finish(setup.b, "u", uuid))
     assert lost.status == 409
-    assert await shop.b.names() == ["t"]
+    assert await setup.b.names() == ["t"]
 
 
 async def test_a_staging_that_failed_once_can_be_ended_under_another_name() -> None:
     """The first try has left a chain under its uuid, without a name."""
-    shop, _ = await with_table("t")
-    uuid = str((await _stage(shop.a, "u"))["table-uuid"])
-    await dies_at_the_compactor(shop, shop.a, _finish(shop.a, "u", uuid), arrives=False)
-    await _finish(shop.b, "v", uuid)
-    found = await shop.b.load("v")
+    setup, _ = await with_table("t")
+    uuid = str((await _stage(setup.a, "u"))["table-uuid"])
+    await dies_at_the_compactor(setup, setup.a, _finish(setup.a, "u", uuid), arrives=False)
+    await _finish(setup.b, "v", uuid)
+    found = await setup.b.load("v")
     assert found.metadata["table-uuid"] == uuid
-    await shop.b.mark("v", "x")
-    assert marks_of(await shop.api().load("v")) == {"x"}
+    await setup.b.mark("v", "x")
+    assert marks_of(await setup.api().load("v")) == {"x"}
 
 
 @pytest.mark.parametrize(
@@ -228,26 +228,26 @@ async def test_a_staging_that_failed_once_can_be_ended_under_another_name() -> N
 async def test_a_create_commit_sets_the_default_properties(
     update: dict[str, Json] | None, expected: str | None, *, in_transaction: bool
 ) -> None:
-    shop = await begun()
+    setup = await begun()
     made = making("t")
     request = msgspec.structs.replace(
         made, updates=(*made.updates, *(() if update is None else (update,)))
     )
     if in_transaction:
-        await shop.a.transact(on("t", *request.updates, require=request.requirements))
+        await setup.a.transact(on("t", *request.updates, require=request.requirements))
     else:
-        await shop.a.commit("t", *request.updates, require=request.requirements)
-    properties = (await shop.b.load("t")).metadata.get("properties", {})
+        await setup.a.commit("t", *request.updates, require=request.requirements)
+    properties = (await setup.b.load("t")).metadata.get("properties", {})
     assert properties == ({} if expected is None else {CODEC: expected})
 
 
 async def test_a_create_commit_may_require_nothing_else() -> None:
-    shop = await begun()
+    setup = await begun()
     request = making("t")
     more: dict[str, Json] = {"type": "assert-default-spec-id", "default-spec-id": 0}
     both = [*request.requirements, more]
     with pytest.raises(Invalid):
-        await shop.a.commit("t", *request.updates, require=both)
+        await setup.a.commit("t", *request.updates, require=both)
 
 
 PLACES = {
@@ -264,18 +264,18 @@ PLACES = {
 async def test_a_place_that_a_table_must_not_have_is_a_bad_request(
     place: str, *, staged: bool
 ) -> None:
-    shop = await begun()
-    keys = await shop.stored()
-    location = place.replace("{root}", shop.root_url)
+    setup = await begun()
+    keys = await setup.stored()
+    location = place.replace("{root}", setup.root_url)
     request = making("t")
     moved = (*request.updates, update("set-location", location=location))
     with pytest.raises(Invalid):
         await (
-            shop.a.commit("t", *moved, require=request.requirements)
+            setup.a.commit("t", *moved, require=request.requirements)
             if staged
-            else shop.a.create("t", location=location)
+            else setup.a.create("t", location=location)
         )
-    assert await shop.stored() == keys
+    assert await setup.stored() == keys
 
 
 @pytest.mark.parametrize(
@@ -290,37 +290,37 @@ async def test_a_place_that_a_table_must_not_have_is_a_bad_request(
 async def test_properties_that_a_table_must_not_have_are_a_bad_request(
     properties: dict[str, str],
 ) -> None:
-    shop = await begun()
+    setup = await begun()
     with pytest.raises(Invalid):
-        await shop.a.create("t", properties=properties)
-    assert await shop.b.names() == []
+        await setup.a.create("t", properties=properties)
+    assert await setup.b.names() == []
 
 
 async def test_a_declared_place_is_had_as_it_was_asked_for_and_by_one_table() -> None:
-    shop = await begun()
-    made = await shop.a.create("t", location=f"{ELSEWHERE}here/")
+    setup = await begun()
+    made = await setup.a.create("t", location=f"{ELSEWHERE}here/")
     assert made.metadata["location"] == f"{ELSEWHERE}here"
     for other in (f"{ELSEWHERE}here", f"{ELSEWHERE}here/below", ELSEWHERE.rstrip("/")):
-        taken = await refusal(shop.b.create("u", location=other))
+        taken = await refusal(setup.b.create("u", location=other))
         assert (taken.status, taken.kind) == (409, "AlreadyExistsException"), other
-    await shop.b.create("u", location=f"{ELSEWHERE}here2")
-    await shop.a.mark("t", "x")
-    assert marks_of(await shop.b.load("t")) == {"x"}
+    await setup.b.create("u", location=f"{ELSEWHERE}here2")
+    await setup.a.mark("t", "x")
+    assert marks_of(await setup.b.load("t")) == {"x"}
 
 
 async def test_a_place_is_free_again_when_its_table_is_dropped() -> None:
-    shop = await begun()
-    await shop.a.create("t", location=f"{ELSEWHERE}here")
-    await shop.a.drop("t")
-    await shop.b.create("u", location=f"{ELSEWHERE}here")
-    assert await shop.b.names() == ["u"]
+    setup = await begun()
+    await setup.a.create("t", location=f"{ELSEWHERE}here")
+    await setup.a.drop("t")
+    await setup.b.create("u", location=f"{ELSEWHERE}here")
+    assert await setup.b.names() == ["u"]
 
 
 async def test_a_lost_race_for_a_name_leaves_the_winner_alone() -> None:
-    shop = await begun()
-    shop.a.line.before("get", f"{MANIFESTS}", lambda: shop.b.create("t"))
-    await refusal(shop.a.create("t", key="k"))
-    await shop.b.commit("t", marking("x"))
-    again = await refusal(shop.b.create("t", key="k"))
+    setup = await begun()
+    setup.a.connection.before("get", f"{MANIFESTS}", lambda: setup.b.create("t"))
+    await refusal(setup.a.create("t", key="k"))
+    await setup.b.commit("t", marking("x"))
+    again = await refusal(setup.b.create("t", key="k"))
     assert (again.status, again.kind) == (409, "AlreadyExistsException")
-    assert marks_of(await shop.a.load("t")) == {"x"}
+    assert marks_of(await setup.a.load("t")) == {"x"}

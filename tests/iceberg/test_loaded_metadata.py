@@ -74,7 +74,7 @@ def test_a_compressed_answer_says_the_same_and_is_made_once() -> None:
         assert loaded.gzipped(form) is loaded.gzipped(form)
 
 
-def test_tags_tell_forms_and_files_apart_and_nothing_else() -> None:
+def test_tags_distinguish_forms_and_files_and_nothing_else() -> None:
     one = _loaded(_history())
     tags = {one.etag(form) for form in SnapshotsMode} | {
         _loaded(_history(), f"{PLACE}2").etag(form) for form in SnapshotsMode
@@ -134,8 +134,8 @@ async def load_since(api: Api, since_ms: float) -> set[str]:
     return marks_of(await api.iceberg.tables.load(CATALOG, NS, "t", since_ms=since_ms))
 
 
-def now_ms(shop: IcebergSetup) -> float:
-    return shop.inner.clock.elapsed_ms()
+def now_ms(setup: IcebergSetup) -> float:
+    return setup.inner.clock.elapsed_ms()
 
 
 async def let_go(kept: weakref.ref[LoadedMetadata]) -> None:
@@ -147,51 +147,51 @@ async def let_go(kept: weakref.ref[LoadedMetadata]) -> None:
 
 
 async def test_requests_that_arrived_before_a_load_began_share_it() -> None:
-    shop, _ = await with_table("t")
-    came_ms = now_ms(shop)
-    shop.pass_by(1)
-    await load_since(shop.a, came_ms)
-    asked = len(shop.a.line.seen)
-    await load_since(shop.a, came_ms)
-    await load_since(shop.a, came_ms + 500)
-    assert len(shop.a.line.seen) == asked
+    setup, _ = await with_table("t")
+    came_ms = now_ms(setup)
+    setup.pass_by(1)
+    await load_since(setup.a, came_ms)
+    asked = len(setup.a.connection.seen)
+    await load_since(setup.a, came_ms)
+    await load_since(setup.a, came_ms + 500)
+    assert len(setup.a.connection.seen) == asked
 
 
 async def test_a_request_that_arrived_after_a_load_began_sees_later_commits() -> None:
-    shop, _ = await with_table("t")
-    await load_since(shop.a, now_ms(shop))
-    shop.pass_by(1)
-    await shop.b.mark("t", "meanwhile")
-    shop.pass_by(1)
-    assert await load_since(shop.a, now_ms(shop)) == {"meanwhile"}
+    setup, _ = await with_table("t")
+    await load_since(setup.a, now_ms(setup))
+    setup.pass_by(1)
+    await setup.b.mark("t", "meanwhile")
+    setup.pass_by(1)
+    assert await load_since(setup.a, now_ms(setup)) == {"meanwhile"}
 
 
 async def test_a_load_without_a_time_is_never_shared() -> None:
-    shop, _ = await with_table("t")
-    await shop.a.load("t")
-    await shop.b.mark("t", "at once")
-    assert marks_of(await shop.a.load("t")) == {"at once"}
+    setup, _ = await with_table("t")
+    await setup.a.load("t")
+    await setup.b.mark("t", "at once")
+    assert marks_of(await setup.a.load("t")) == {"at once"}
 
 
 async def test_a_new_table_with_the_same_name_is_not_taken_for_the_old_one() -> None:
-    shop, _ = await with_table("t")
-    await load_since(shop.a, now_ms(shop))
-    shop.pass_by(1)
-    await shop.b.drop("t")
-    await shop.b.create("t")
-    await shop.b.mark("t", "new")
-    assert await load_since(shop.a, now_ms(shop)) == {"new"}
+    setup, _ = await with_table("t")
+    await load_since(setup.a, now_ms(setup))
+    setup.pass_by(1)
+    await setup.b.drop("t")
+    await setup.b.create("t")
+    await setup.b.mark("t", "new")
+    assert await load_since(setup.a, now_ms(setup)) == {"new"}
 
 
 async def test_metadata_that_left_the_cache_is_read_again() -> None:
-    shop, _ = await with_table("t")
-    came_ms = now_ms(shop)
-    loaded = await shop.a.iceberg.tables.load(CATALOG, NS, "t", since_ms=came_ms)
+    setup, _ = await with_table("t")
+    came_ms = now_ms(setup)
+    loaded = await setup.a.iceberg.tables.load(CATALOG, NS, "t", since_ms=came_ms)
     assert loaded.location is not None
-    shop.a.context.metadata_cache.forget(loaded.location)
+    setup.a.context.metadata_cache.forget(loaded.location)
     kept = weakref.ref(loaded)
     del loaded
     await let_go(kept)
-    asked = len(shop.a.line.seen)
-    await load_since(shop.a, came_ms)
-    assert len(shop.a.line.seen) > asked
+    asked = len(setup.a.connection.seen)
+    await load_since(setup.a, came_ms)
+    assert len(setup.a.connection.seen) > asked

@@ -137,7 +137,7 @@ def test_columns_changed_natively_are_commits_that_engines_see(lake: Lake) -> No
     assert names(lake.shown("orders")["columns"]) == ["count", "id", "email"]
 
 
-def test_who_changed_the_columns_is_told(lake: Lake) -> None:
+def test_the_author_of_a_change_of_columns_is_reported(lake: Lake) -> None:
     lake.make_natively("orders")
     lake.http.post(f"{lake.native('orders')}/columns", json={"name": "a", "data_type": "int"})
     (newest, _) = lake.http.get(f"{lake.native('orders')}/schema-history").json()["items"]

@@ -27,14 +27,14 @@ def _type_of(value: object) -> Any:
     return ["null", {"type": "int", "logicalType": "date"} if isinstance(value, date) else "string"]
 
 
-async def _write(shop: IcebergSetup, name: str, fields: list[Json], records: list[Any]) -> str:
+async def _write(setup: IcebergSetup, name: str, fields: list[Json], records: list[Any]) -> str:
     written = BytesIO()
     fastavro.writer(written, {"type": "record", "name": "r", "fields": fields}, records)
-    await shop.outside.create(name, written.getvalue())
+    await setup.outside.create(name, written.getvalue())
     return ELSEWHERE + name
 
 
-async def _manifest(shop: IcebergSetup, name: str, *entries: Entry) -> str:
+async def _manifest(setup: IcebergSetup, name: str, *entries: Entry) -> str:
     """A manifest with files, each with its status, partition and path."""
     values = entries[0][1]
     inner: list[Json] = [{"name": key, "type": _type_of(each)} for key, each in values.items()]
@@ -50,11 +50,11 @@ async def _manifest(shop: IcebergSetup, name: str, *entries: Entry) -> str:
         {"status": status, "data_file": {"file_path": path, "partition": values}}
         for status, values, path in entries
     ]
-    return await _write(shop, name, fields, records)
+    return await _write(setup, name, fields, records)
 
 
 async def _commit(
-    shop: IcebergSetup,
+    setup: IcebergSetup,
     number: int,
     *manifests: str,
     files: int = 1,
@@ -78,75 +78,75 @@ async def _commit(
         }
         for place, each in enumerate(manifests)
     ]
-    listed = await _write(shop, f"snap-{number}.avro", fields, records)
-    metadata = (await shop.a.load("t")).metadata
+    listed = await _write(setup, f"snap-{number}.avro", fields, records)
+    metadata = (await setup.a.load("t")).metadata
     last = metadata["last-sequence-number"]
     assert isinstance(last, int)
     more: dict[str, Any] = {"manifest-list": listed, "sequence-number": last + 1}
     if attempt is not None:
         more["summary"] = {ATTEMPT_PROPERTY: json.encode(attempt).decode()}
     added = update("add-snapshot", snapshot=snapshot(number, **more))
-    await shop.a.commit("t", added, point(number))
+    await setup.a.commit("t", added, point(number))
 
 
 async def _with_table(partition_spec: dict[str, Json] | None) -> tuple[IcebergSetup, str]:
-    shop = await begun()
-    made = await shop.a.create("t", partition_spec=partition_spec, location=ELSEWHERE)
-    return shop, id_of(made)
+    setup = await begun()
+    made = await setup.a.create("t", partition_spec=partition_spec, location=ELSEWHERE)
+    return setup, id_of(made)
 
 
 async def test_a_table_that_holds_nothing_has_no_version() -> None:
-    shop, table_id = await _with_table(BY_COUNTRY)
-    assert await shop.a.iceberg.versions.versions(table_id) == (None, {})
+    setup, table_id = await _with_table(BY_COUNTRY)
+    assert await setup.a.iceberg.versions.versions(table_id) == (None, {})
     with pytest.raises(NotFound):
-        await shop.a.iceberg.versions.versions("01a1e0f6-9113-7475-bb94-e3fac6dcb4cd")
+        await setup.a.iceberg.versions.versions("01a1e0f6-9113-7475-bb94-e3fac6dcb4cd")
 
 
 async def test_a_partition_changes_with_its_own_files_and_no_other_does() -> None:
-    shop, table_id = await _with_table(BY_COUNTRY)
+    setup, table_id = await _with_table(BY_COUNTRY)
     fr, de = {"country": "FR"}, {"country": "DE"}
-    one = await _manifest(shop, "m1", (LIVE, fr, "a"), (LIVE, de, "b"), (DELETED, de, "gone"))
-    await _commit(shop, 1, one)
-    version, first = await shop.a.iceberg.versions.versions(table_id)
+    one = await _manifest(setup, "m1", (LIVE, fr, "a"), (LIVE, de, "b"), (DELETED, de, "gone"))
+    await _commit(setup, 1, one)
+    version, first = await setup.a.iceberg.versions.versions(table_id)
     assert (version, set(first)) == ("1", {"country=FR", "country=DE"})
-    two = await _manifest(shop, "m2", (LIVE, de, "c"))
-    await _commit(shop, 2, one, two)
-    version, second = await shop.a.iceberg.versions.versions(table_id)
+    two = await _manifest(setup, "m2", (LIVE, de, "c"))
+    await _commit(setup, 2, one, two)
+    version, second = await setup.a.iceberg.versions.versions(table_id)
     assert version == "2"
     assert second["country=FR"] == first["country=FR"]
     assert second["country=DE"] != first["country=DE"]
     # The same files in other manifests are the same data, in every process.
-    three = await _manifest(shop, "m3", (LIVE, de, "c"), (LIVE, fr, "a"), (0, de, "b"))
-    await _commit(shop, 3, three)
-    assert (await shop.b.iceberg.versions.versions(table_id))[1] == second
+    three = await _manifest(setup, "m3", (LIVE, de, "c"), (LIVE, fr, "a"), (0, de, "b"))
+    await _commit(setup, 3, three)
+    assert (await setup.b.iceberg.versions.versions(table_id))[1] == second
 
 
 async def test_files_that_no_attempt_has_published_are_known_by_their_snapshots() -> None:
-    shop, table_id = await _with_table(BY_COUNTRY)
+    setup, table_id = await _with_table(BY_COUNTRY)
     fr, de = {"country": "FR"}, {"country": "DE"}
-    ours = await _manifest(shop, "m1", (LIVE, fr, "a"), (LIVE, de, "b"))
-    theirs = await _manifest(shop, "m2", (LIVE, de, "c"), (DELETED, fr, "gone"))
-    await _commit(shop, 1, ours, attempt=attempt_at(shop, "x", 0, partitions=()))
-    assert await shop.a.iceberg.versions.files_without_attempt(table_id) == []
-    await _commit(shop, 2, ours, theirs)
-    found = await shop.a.iceberg.versions.files_without_attempt(table_id)
+    ours = await _manifest(setup, "m1", (LIVE, fr, "a"), (LIVE, de, "b"))
+    theirs = await _manifest(setup, "m2", (LIVE, de, "c"), (DELETED, fr, "gone"))
+    await _commit(setup, 1, ours, attempt=attempt_at(setup, "x", 0, partitions=()))
+    assert await setup.a.iceberg.versions.files_without_attempt(table_id) == []
+    await _commit(setup, 2, ours, theirs)
+    found = await setup.a.iceberg.versions.files_without_attempt(table_id)
     assert found == [AddedFile("country=DE", "c", 2)]
 
 
 async def test_a_fence_changes_no_version() -> None:
-    shop, table_id = await _with_table(BY_COUNTRY)
-    await _commit(shop, 1, await _manifest(shop, "m1", (LIVE, {"country": "FR"}, "a")))
-    before = await shop.a.iceberg.versions.versions(table_id)
-    await shop.a.iceberg.fences.fence(table_id, attempt_at(shop, "x", 1), since=1)
-    assert await shop.b.iceberg.versions.versions(table_id) == before
+    setup, table_id = await _with_table(BY_COUNTRY)
+    await _commit(setup, 1, await _manifest(setup, "m1", (LIVE, {"country": "FR"}, "a")))
+    before = await setup.a.iceberg.versions.versions(table_id)
+    await setup.a.iceberg.fences.fence(table_id, attempt_at(setup, "x", 1), since=1)
+    assert await setup.b.iceberg.versions.versions(table_id) == before
 
 
 async def test_keys_are_made_of_columns_and_of_values_as_people_write_them() -> None:
-    shop, table_id = await _with_table(BY_BOTH)
+    setup, table_id = await _with_table(BY_BOTH)
     values = {"placed_day": date(2026, 1, 15), "land": "a/b"}
     nothing = {"placed_day": date(2026, 1, 16), "land": None}
-    await _commit(shop, 1, await _manifest(shop, "m1", (LIVE, values, "a"), (LIVE, nothing, "b")))
-    found = (await shop.a.iceberg.versions.versions(table_id))[1]
+    await _commit(setup, 1, await _manifest(setup, "m1", (LIVE, values, "a"), (LIVE, nothing, "b")))
+    found = (await setup.a.iceberg.versions.versions(table_id))[1]
     assert set(found) == {"country=a%2Fb/placed_at=2026-01-15", "country=null/placed_at=2026-01-16"}
 
 
@@ -180,38 +180,38 @@ def test_other_transforms_do_not_say_which_values_they_hold(transform: str) -> N
 
 
 @pytest.mark.parametrize("by", [None, spec(partition(3, "c", "bucket[4]"))])
-async def test_where_partitions_cannot_be_told_the_version_of_the_whole_has_to_do(
+async def test_where_partitions_cannot_be_distinguished_the_table_version_counts(
     by: dict[str, Json] | None,
 ) -> None:
-    shop, table_id = await _with_table(by)
-    await _commit(shop, 1, await _manifest(shop, "m1", (LIVE, {"c": "x"}, "a")))
-    assert await shop.a.iceberg.versions.versions(table_id) == ("1", {})
+    setup, table_id = await _with_table(by)
+    await _commit(setup, 1, await _manifest(setup, "m1", (LIVE, {"c": "x"}, "a")))
+    assert await setup.a.iceberg.versions.versions(table_id) == ("1", {})
 
 
 async def test_a_table_of_too_many_files_is_not_looked_into() -> None:
-    shop, table_id = await _with_table(BY_COUNTRY)
-    one = await _manifest(shop, "m1", (LIVE, {"country": "FR"}, "a"))
-    await _commit(shop, 1, one, files=11)
-    few = IcebergVersions(shop.a.context, most_files=10)
+    setup, table_id = await _with_table(BY_COUNTRY)
+    one = await _manifest(setup, "m1", (LIVE, {"country": "FR"}, "a"))
+    await _commit(setup, 1, one, files=11)
+    few = IcebergVersions(setup.a.context, most_files=10)
     assert await few.versions(table_id) == ("1", {})
-    enough = IcebergVersions(shop.a.context, most_files=11)
+    enough = IcebergVersions(setup.a.context, most_files=11)
     assert set((await enough.versions(table_id))[1]) == {"country=FR"}
 
 
 async def test_a_manifest_is_read_once() -> None:
-    shop, table_id = await _with_table(BY_COUNTRY)
-    one = await _manifest(shop, "m1", (LIVE, {"country": "FR"}, "a"))
-    await _commit(shop, 1, one)
-    first = await shop.a.iceberg.versions.versions(table_id)
-    await shop.outside.delete("m1")
-    assert await shop.a.iceberg.versions.versions(table_id) == first
+    setup, table_id = await _with_table(BY_COUNTRY)
+    one = await _manifest(setup, "m1", (LIVE, {"country": "FR"}, "a"))
+    await _commit(setup, 1, one)
+    first = await setup.a.iceberg.versions.versions(table_id)
+    await setup.outside.delete("m1")
+    assert await setup.a.iceberg.versions.versions(table_id) == first
     with pytest.raises(Unavailable):
-        await shop.b.iceberg.versions.versions(table_id)
+        await setup.b.iceberg.versions.versions(table_id)
 
 
 async def test_bytes_that_are_no_manifest_are_trouble() -> None:
-    shop, table_id = await _with_table(BY_COUNTRY)
-    await shop.outside.create("bad", b"not avro")
-    await _commit(shop, 1, f"{ELSEWHERE}bad")
+    setup, table_id = await _with_table(BY_COUNTRY)
+    await setup.outside.create("bad", b"not avro")
+    await _commit(setup, 1, f"{ELSEWHERE}bad")
     with pytest.raises(Unavailable):
-        await shop.a.iceberg.versions.versions(table_id)
+        await setup.a.iceberg.versions.versions(table_id)

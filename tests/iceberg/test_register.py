@@ -34,74 +34,74 @@ def _metadata(uuid: str = OTHER_UUID, location: str = HOME, **more: Any) -> dict
     return {**made, **more}
 
 
-async def _put(shop: IcebergSetup, name: str = "00007-x", **more: Any) -> str:
+async def _put(setup: IcebergSetup, name: str = "00007-x", **more: Any) -> str:
     """A metadata file from another catalog in a declared location."""
-    return await _put_raw(shop, f"theirs/metadata/{name}.metadata.json", _metadata(**more))
+    return await _put_raw(setup, f"theirs/metadata/{name}.metadata.json", _metadata(**more))
 
 
-async def _put_raw(shop: IcebergSetup, key: str, body: object) -> str:
+async def _put_raw(setup: IcebergSetup, key: str, body: object) -> str:
     raw = body if isinstance(body, bytes) else json.encode(body)
-    await shop.outside.create(key, raw)
+    await setup.outside.create(key, raw)
     return ELSEWHERE + key
 
 
 async def test_a_registered_table_has_an_id_of_its_own_and_its_uuid() -> None:
-    shop = await begun()
-    location = await _put(shop, **{"x-theirs": "kept"})
-    made = await shop.a.register("t", location)
+    setup = await begun()
+    location = await _put(setup, **{"x-theirs": "kept"})
+    made = await setup.a.register("t", location)
     assert (made.location, made.metadata["x-theirs"]) == (location, "kept")
-    assert (await shop.b.load("t")).raw == made.raw
-    row = await _row(shop, "t")
+    assert (await setup.b.load("t")).raw == made.raw
+    row = await _row(setup, "t")
     assert (row.table_uuid, row.location) == (OTHER_UUID, f"{HOME}/")
     assert row.table_id != OTHER_UUID
-    [first] = await shop.pointers(row.table_id)
+    [first] = await setup.pointers(row.table_id)
     assert (first.operation, first.metadata_location) == ("register", location)
 
 
-async def _row(shop: IcebergSetup, name: str) -> TableRow:
-    return (await (await shop.inner.head()).table(TableName("default", ("s",), name))).row
+async def _row(setup: IcebergSetup, name: str) -> TableRow:
+    return (await (await setup.inner.head()).table(TableName("default", ("s",), name))).row
 
 
 async def test_a_registered_table_goes_on_where_it_lies() -> None:
-    shop = await begun()
-    await shop.a.register("t", await _put(shop))
-    made = await shop.b.mark("t", "x")
+    setup = await begun()
+    await setup.a.register("t", await _put(setup))
+    made = await setup.b.mark("t", "x")
     assert str(made.location).startswith(f"{HOME}/metadata/00001-")
-    assert marks_of(await shop.a.load("t")) == {"x"}
+    assert marks_of(await setup.a.load("t")) == {"x"}
 
 
 async def test_a_name_that_is_taken_is_refused() -> None:
-    shop, [table_id] = await with_table("t")
-    taken = await refusal(shop.a.register("t", await _put(shop)))
+    setup, [table_id] = await with_table("t")
+    taken = await refusal(setup.a.register("t", await _put(setup)))
     assert (taken.status, taken.kind) == (409, "AlreadyExistsException")
     assert taken.message == "Table already exists: s.t"
-    assert id_of(await shop.b.load("t")) == table_id
+    assert id_of(await setup.b.load("t")) == table_id
 
 
 async def test_a_uuid_that_is_live_under_another_name_is_refused() -> None:
-    shop, [table_id] = await with_table("t")
-    location = await _put(shop, uuid=table_id)
-    taken = await refusal(shop.a.register("u", location))
+    setup, [table_id] = await with_table("t")
+    location = await _put(setup, uuid=table_id)
+    taken = await refusal(setup.a.register("u", location))
     assert (taken.status, taken.kind) == (409, "AlreadyExistsException")
-    assert await shop.b.names() == ["t"]
-    await shop.a.drop("t")
-    await shop.a.register("u", location)
-    assert await shop.b.names() == ["u"]
+    assert await setup.b.names() == ["t"]
+    await setup.a.drop("t")
+    await setup.a.register("u", location)
+    assert await setup.b.names() == ["u"]
 
 
 async def test_the_same_metadata_have_one_name() -> None:
-    shop = await begun()
-    location = await _put(shop)
-    await shop.a.register("t", location)
-    taken = await refusal(shop.b.register("u", location))
+    setup = await begun()
+    location = await _put(setup)
+    await setup.a.register("t", location)
+    taken = await refusal(setup.b.register("u", location))
     assert (taken.status, taken.kind) == (409, "AlreadyExistsException")
 
 
 async def test_metadata_in_the_folder_of_a_live_table_are_refused() -> None:
-    shop, _ = await with_table("t")
-    made = await shop.a.load("t")
+    setup, _ = await with_table("t")
+    made = await setup.a.load("t")
     for name in ("t2", "u"):
-        taken = await refusal(shop.b.register(name, str(made.location)))
+        taken = await refusal(setup.b.register(name, str(made.location)))
         assert taken.status == 409
 
 
@@ -116,9 +116,9 @@ async def test_metadata_in_the_folder_of_a_live_table_are_refused() -> None:
     ],
 )
 async def test_files_that_are_no_tables_are_never_read(location: str) -> None:
-    shop = await begun()
-    await bad_request(shop.a.register("t", location.replace("{root}", shop.root_url)))
-    assert await shop.b.names() == []
+    setup = await begun()
+    await bad_request(setup.a.register("t", location.replace("{root}", setup.root_url)))
+    assert await setup.b.names() == []
 
 
 BAD: dict[str, object] = {
@@ -144,135 +144,135 @@ BAD: dict[str, object] = {
 
 @pytest.mark.parametrize("body", BAD.values(), ids=BAD)
 async def test_metadata_that_are_wrong_are_a_bad_request(body: object) -> None:
-    shop = await begun()
-    location = await _put_raw(shop, "theirs/metadata/00000-x.metadata.json", body)
-    await bad_request(shop.a.register("t", location))
-    assert await shop.b.names() == []
-    assert await shop.inner.keys("_catalog/iceberg_pointers/") == []
+    setup = await begun()
+    location = await _put_raw(setup, "theirs/metadata/00000-x.metadata.json", body)
+    await bad_request(setup.a.register("t", location))
+    assert await setup.b.names() == []
+    assert await setup.inner.keys("_catalog/iceberg_pointers/") == []
 
 
 async def test_a_metadata_file_that_is_not_there_is_named() -> None:
-    shop = await begun()
+    setup = await begun()
     location = f"{HOME}/metadata/00000-x.metadata.json"
-    missing = await refusal(shop.a.register("t", location))
+    missing = await refusal(setup.a.register("t", location))
     assert (missing.status, missing.kind) == (404, "NotFoundException")
     assert location in missing.message
 
 
 async def test_a_namespace_that_is_not_there_is_refused() -> None:
-    shop = await begun()
-    request = RegisterTableRequest(name="t", metadata_location=await _put(shop))
-    caller = shop.a.caller("registerTable")
-    missing = await refusal(shop.a.iceberg.tables.register("default", ("no",), request, caller))
+    setup = await begun()
+    request = RegisterTableRequest(name="t", metadata_location=await _put(setup))
+    caller = setup.a.caller("registerTable")
+    missing = await refusal(setup.a.iceberg.tables.register("default", ("no",), request, caller))
     assert (missing.status, missing.kind) == (404, "NoSuchNamespaceException")
 
 
 async def test_a_dropped_table_can_be_registered_again() -> None:
-    shop, [table_id] = await with_table("t")
-    made = await shop.a.mark("t", "x")
-    await shop.a.drop("t")
-    again = await shop.b.register("t", str(made.location))
+    setup, [table_id] = await with_table("t")
+    made = await setup.a.mark("t", "x")
+    await setup.a.drop("t")
+    again = await setup.b.register("t", str(made.location))
     assert id_of(again) == table_id
-    row = await _row(shop, "t")
+    row = await _row(setup, "t")
     assert row.table_id != table_id
     assert row.location == f"warehouse/{table_id}/"
-    assert marks_of(await shop.b.mark("t", "y")) == {"x", "y"}
-    assert len(await shop.chain(table_id)) == 3
+    assert marks_of(await setup.b.mark("t", "y")) == {"x", "y"}
+    assert len(await setup.chain(table_id)) == 3
 
 
 async def test_overwriting_is_the_next_number_of_the_same_table() -> None:
-    shop = await begun()
-    await shop.a.register("t", await _put(shop))
-    newer = await _put(shop, "00008-y", properties={"x": "made"})
-    made = await shop.b.register("t", newer, overwrite=True)
+    setup = await begun()
+    await setup.a.register("t", await _put(setup))
+    newer = await _put(setup, "00008-y", properties={"x": "made"})
+    made = await setup.b.register("t", newer, overwrite=True)
     assert made.location == newer
-    assert marks_of(await shop.a.load("t")) == {"x"}
-    first, second = await shop.pointers((await _row(shop, "t")).table_id)
+    assert marks_of(await setup.a.load("t")) == {"x"}
+    first, second = await setup.pointers((await _row(setup, "t")).table_id)
     assert (second.operation, second.previous_location) == ("register", first.metadata_location)
 
 
 async def test_overwriting_what_is_not_there_makes_it() -> None:
-    shop = await begun()
-    await shop.a.register("t", await _put(shop), overwrite=True)
-    assert await shop.b.names() == ["t"]
+    setup = await begun()
+    await setup.a.register("t", await _put(setup), overwrite=True)
+    assert await setup.b.names() == ["t"]
 
 
 async def test_overwriting_with_the_same_metadata_changes_nothing() -> None:
-    shop = await begun()
-    location = await _put(shop)
-    await shop.a.register("t", location)
-    await shop.b.register("t", location, overwrite=True)
-    assert len(await shop.chain((await _row(shop, "t")).table_id)) == 1
+    setup = await begun()
+    location = await _put(setup)
+    await setup.a.register("t", location)
+    await setup.b.register("t", location, overwrite=True)
+    assert len(await setup.chain((await _row(setup, "t")).table_id)) == 1
 
 
 async def test_overwriting_with_metadata_of_another_place_is_refused() -> None:
-    shop, [table_id] = await with_table("t")
-    wrong = await refusal(shop.a.register("t", await _put(shop), overwrite=True))
+    setup, [table_id] = await with_table("t")
+    wrong = await refusal(setup.a.register("t", await _put(setup), overwrite=True))
     assert (wrong.status, wrong.kind) == (400, "BadRequestException")
-    assert len(await shop.chain(table_id)) == 1
+    assert len(await setup.chain(table_id)) == 1
 
 
 async def test_overwriting_with_the_uuid_of_another_table_is_refused() -> None:
-    shop, [other] = await with_table("other")
-    await shop.a.register("t", await _put(shop))
-    location = await _put(shop, "00008-y", uuid=other)
-    taken = await refusal(shop.b.register("t", location, overwrite=True))
+    setup, [other] = await with_table("other")
+    await setup.a.register("t", await _put(setup))
+    location = await _put(setup, "00008-y", uuid=other)
+    taken = await refusal(setup.b.register("t", location, overwrite=True))
     assert (taken.status, taken.kind) == (409, "AlreadyExistsException")
-    assert len(await shop.chain((await _row(shop, "t")).table_id)) == 1
+    assert len(await setup.chain((await _row(setup, "t")).table_id)) == 1
 
 
 async def test_a_commit_that_comes_between_is_overwritten_with_the_rest() -> None:
-    shop = await begun()
-    await shop.a.register("t", await _put(shop))
-    newer = await _put(shop, "00008-y")
-    shop.a.line.before("create", "iceberg_pointers/", lambda: shop.b.mark("t", "x"))
-    await shop.a.register("t", newer, overwrite=True)
-    found = await shop.b.load("t")
+    setup = await begun()
+    await setup.a.register("t", await _put(setup))
+    newer = await _put(setup, "00008-y")
+    setup.a.connection.before("create", "iceberg_pointers/", lambda: setup.b.mark("t", "x"))
+    await setup.a.register("t", newer, overwrite=True)
+    found = await setup.b.load("t")
     assert found.location == newer
-    assert len(await shop.chain((await _row(shop, "t")).table_id)) == 3
+    assert len(await setup.chain((await _row(setup, "t")).table_id)) == 3
 
 
-async def _retried(shop: IcebergSetup, api: Api, location: str) -> None:
+async def _retried(setup: IcebergSetup, api: Api, location: str) -> None:
     made = await api.register("t", location, overwrite=True, key="k")
     assert made.location == location
 
 
 async def test_a_registration_that_made_its_table_is_not_taken_for_one_to_overwrite() -> None:
-    shop = await begun()
-    location = await _put(shop)
-    work = shop.a.register("t", location, overwrite=True, key="k")
-    await dies_at_the_compactor(shop, shop.a, work, arrives=True)
-    await _retried(shop, shop.b, location)
-    assert len(await shop.chain((await _row(shop, "t")).table_id)) == 1
+    setup = await begun()
+    location = await _put(setup)
+    work = setup.a.register("t", location, overwrite=True, key="k")
+    await dies_at_the_compactor(setup, setup.a, work, arrives=True)
+    await _retried(setup, setup.b, location)
+    assert len(await setup.chain((await _row(setup, "t")).table_id)) == 1
 
 
 async def test_a_registration_that_overwrote_is_a_success_though_the_table_is_gone() -> None:
-    shop = await begun()
-    await shop.a.register("t", await _put(shop))
-    newer = await _put(shop, "00008-y")
-    shop.a.line.die("create", "iceberg_pointers/", after=True)
-    await dies(shop.a, shop.a.register("t", newer, overwrite=True, key="k"))
-    await shop.b.drop("t")
-    await _retried(shop, shop.b, newer)
-    assert await shop.b.names() == []
+    setup = await begun()
+    await setup.a.register("t", await _put(setup))
+    newer = await _put(setup, "00008-y")
+    setup.a.connection.die("create", "iceberg_pointers/", after=True)
+    await dies(setup.a, setup.a.register("t", newer, overwrite=True, key="k"))
+    await setup.b.drop("t")
+    await _retried(setup, setup.b, newer)
+    assert await setup.b.names() == []
 
 
 async def test_a_registration_that_landed_is_a_success_though_the_table_has_another_name() -> None:
-    shop = await begun()
-    location = await _put(shop)
-    await shop.a.register("t", location, overwrite=True, key="k")
-    await shop.a.settle()
-    await shop.b.rename("t", "u")
-    await _retried(shop, shop.b, location)
-    assert await shop.b.names() == ["u"]
+    setup = await begun()
+    location = await _put(setup)
+    await setup.a.register("t", location, overwrite=True, key="k")
+    await setup.a.settle()
+    await setup.b.rename("t", "u")
+    await _retried(setup, setup.b, location)
+    assert await setup.b.names() == ["u"]
 
 
 async def test_a_registration_that_landed_is_a_success_though_its_file_is_gone() -> None:
-    shop = await begun()
-    location = await _put(shop)
-    await shop.a.register("t", location, key="k")
-    await shop.a.settle()
-    await shop.b.mark("t", "x")
-    await shop.outside.delete(location.removeprefix(ELSEWHERE))
-    again = await shop.api().register("t", location, key="k")
+    setup = await begun()
+    location = await _put(setup)
+    await setup.a.register("t", location, key="k")
+    await setup.a.settle()
+    await setup.b.mark("t", "x")
+    await setup.outside.delete(location.removeprefix(ELSEWHERE))
+    again = await setup.api().register("t", location, key="k")
     assert marks_of(again) == {"x"}, "what is in effect instead"

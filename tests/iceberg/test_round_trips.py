@@ -8,14 +8,14 @@ from tests.iceberg.iceberg_setup import Api, IcebergSetup, begun, marks_of
 from tests.storage.interposed import Interposed
 
 
-async def far_away(shop: IcebergSetup, recorder: Far, *, known: str = "known") -> Api:
+async def far_away(setup: IcebergSetup, recorder: Far, *, known: str = "known") -> Api:
     """An API process far from the store, which has loaded one table."""
-    backend = shop.inner.backend
-    shop.inner.backend = Interposed(backend, before=recorder.begin, after=recorder.end)
+    backend = setup.inner.backend
+    setup.inner.backend = Interposed(backend, before=recorder.begin, after=recorder.end)
     try:
-        api = shop.api()
+        api = setup.api()
     finally:
-        shop.inner.backend = backend
+        setup.inner.backend = backend
     await api.load(known)
     recorder.clear()
     return api
@@ -23,48 +23,48 @@ async def far_away(shop: IcebergSetup, recorder: Far, *, known: str = "known") -
 
 async def with_tables() -> IcebergSetup:
     """Two tables, left behind by a process that has ended."""
-    shop = await begun()
+    setup = await begun()
     for name in ("known", "other"):
-        await shop.a.create(name)
+        await setup.a.create(name)
         for number in range(3):
-            await shop.a.mark(name, f"before-{number}")
-    await shop.a.settle()
-    await shop.a.iceberg.close()
-    return shop
+            await setup.a.mark(name, f"before-{number}")
+    await setup.a.settle()
+    await setup.a.iceberg.close()
+    return setup
 
 
 async def test_a_load_takes_one_round_trip_warm() -> None:
-    shop, recorder = await with_tables(), Far()
-    api = await far_away(shop, recorder)
+    setup, recorder = await with_tables(), Far()
+    api = await far_away(setup, recorder)
     await api.load("known")
     assert recorder.round_trips == 1
 
 
 async def test_a_load_of_a_table_that_was_never_looked_at_takes_three() -> None:
-    shop, recorder = await with_tables(), Far()
-    api = await far_away(shop, recorder)
+    setup, recorder = await with_tables(), Far()
+    api = await far_away(setup, recorder)
     loaded = await api.load("other")
     assert recorder.round_trips <= 3
     assert marks_of(loaded) == {"before-0", "before-1", "before-2"}
 
 
 async def test_a_new_table_takes_seven_round_trips_and_one_look_at_the_catalog() -> None:
-    shop, recorder = await with_tables(), Far()
-    api = await far_away(shop, recorder)
+    setup, recorder = await with_tables(), Far()
+    api = await far_away(setup, recorder)
     await api.create("first")
     await api.settle()
     for number in range(3):
         recorder.clear()
-        before = api.line.asked("get", "/manifests/")
+        before = api.connection.asked("get", "/manifests/")
         await api.create(f"new-{number}")
         assert recorder.round_trips <= 7
-        assert api.line.asked("get", "/manifests/") == before + 1
+        assert api.connection.asked("get", "/manifests/") == before + 1
         await api.settle()
 
 
 async def test_a_name_that_another_process_has_taken_meanwhile_is_refused() -> None:
-    shop, recorder = await with_tables(), Far()
-    api, other = await far_away(shop, recorder), shop.api()
+    setup, recorder = await with_tables(), Far()
+    api, other = await far_away(setup, recorder), setup.api()
     made = await other.create("taken")
     with pytest.raises(AlreadyExists, match="already exists"):
         await api.create("taken")
@@ -74,8 +74,8 @@ async def test_a_name_that_another_process_has_taken_meanwhile_is_refused() -> N
 
 
 async def test_a_commit_takes_three_round_trips() -> None:
-    shop, recorder = await with_tables(), Far()
-    api = await far_away(shop, recorder)
+    setup, recorder = await with_tables(), Far()
+    api = await far_away(setup, recorder)
     for number in range(3):
         recorder.clear()
         await api.mark("known", f"mark-{number}")
@@ -84,8 +84,8 @@ async def test_a_commit_takes_three_round_trips() -> None:
 
 
 async def test_a_commit_with_a_key_takes_five() -> None:
-    shop, recorder = await with_tables(), Far()
-    api = await far_away(shop, recorder)
+    setup, recorder = await with_tables(), Far()
+    api = await far_away(setup, recorder)
     for number in range(3):
         recorder.clear()
         await api.mark("known", f"mark-{number}", key=f"key-{number}")
@@ -94,37 +94,37 @@ async def test_a_commit_with_a_key_takes_five() -> None:
 
 
 async def test_a_commit_that_was_made_once_is_answered_again_in_four_and_writes_nothing() -> None:
-    shop, recorder = await with_tables(), Far()
-    api = await far_away(shop, recorder)
+    setup, recorder = await with_tables(), Far()
+    api = await far_away(setup, recorder)
     await api.mark("known", "mark", key="key")
     await api.settle()
     recorder.clear()
-    before = api.line.asked("create", "")
+    before = api.connection.asked("create", "")
     await api.mark("known", "mark", key="key")
     assert recorder.round_trips <= 4
-    assert api.line.asked("create", "") == before + 1  # the claim that was there already
+    assert api.connection.asked("create", "") == before + 1  # the claim that was there already
 
 
 async def test_a_commit_to_a_table_that_was_never_looked_at_takes_five() -> None:
-    shop, recorder = await with_tables(), Far()
-    api = await far_away(shop, recorder)
+    setup, recorder = await with_tables(), Far()
+    api = await far_away(setup, recorder)
     done = await api.mark("other", "mark")
     assert recorder.round_trips <= 5
     assert marks_of(done) == {"before-0", "before-1", "before-2", "mark"}
 
 
 async def test_many_who_want_the_same_file_at_once_read_it_once() -> None:
-    shop, recorder = await with_tables(), Far()
-    api = await far_away(shop, recorder)
+    setup, recorder = await with_tables(), Far()
+    api = await far_away(setup, recorder)
     await api.exists("other")
     recorder.clear()
-    loads = await shop.inner.runtime.tasks.gather(*(api.load("other") for _ in range(5)))
-    assert api.line.asked("get", ".metadata.json") == 2  # of `known`, and of this one
+    loads = await setup.inner.runtime.tasks.gather(*(api.load("other") for _ in range(5)))
+    assert api.connection.asked("get", ".metadata.json") == 2  # of `known`, and of this one
     assert {id(each) for each in loads} == {id(loads[0])}
 
 
 async def test_whether_a_table_is_there_takes_one() -> None:
-    shop, recorder = await with_tables(), Far()
-    api = await far_away(shop, recorder)
+    setup, recorder = await with_tables(), Far()
+    api = await far_away(setup, recorder)
     assert await api.exists("known")
     assert recorder.round_trips == 1

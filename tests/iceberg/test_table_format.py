@@ -79,98 +79,98 @@ async def ask(api: Api, request: CatalogRequest) -> Asked:
     return Asked(answer.status, json.decode(bytes(answer.body), Any))
 
 
-async def _shop() -> IcebergSetup:
-    shop, _ = await with_table("t")
-    await shop.a.settle()
-    return shop
+async def _setup() -> IcebergSetup:
+    setup, _ = await with_table("t")
+    await setup.a.settle()
+    return setup
 
 
 async def _once(name: str) -> Asked:
     """The answer to a request when nothing fails."""
-    shop = await _shop()
-    return await ask(shop.a, REQUESTS[name])
+    setup = await _setup()
+    return await ask(setup.a, REQUESTS[name])
 
 
 @each_request
 async def test_a_request_whose_holder_died_after_it_landed_is_finished_by_the_retry(
     name: str,
 ) -> None:
-    wanted, shop = await _once(name), await _shop()
+    wanted, setup = await _once(name), await _setup()
     if name in {"create", "rename"}:
-        await dies_at_the_compactor(shop, shop.a, ask(shop.a, REQUESTS[name]), arrives=True)
+        await dies_at_the_compactor(setup, setup.a, ask(setup.a, REQUESTS[name]), arrives=True)
     else:
-        shop.a.line.die("create", POINTERS, after=True)
-        await dies(shop.a, ask(shop.a, REQUESTS[name]))
-    shop.pass_by(30)
-    again = await ask(shop.b, REQUESTS[name])
+        setup.a.connection.die("create", POINTERS, after=True)
+        await dies(setup.a, ask(setup.a, REQUESTS[name]))
+    setup.pass_by(30)
+    again = await ask(setup.b, REQUESTS[name])
     assert (again.status, again.result[:3]) == (wanted.status, wanted.result[:3])
-    assert (await ask(shop.api(), REQUESTS[name])) == again
+    assert (await ask(setup.api(), REQUESTS[name])) == again
 
 
 @each_request
 async def test_a_request_whose_holder_died_before_it_landed_is_taken_over(name: str) -> None:
-    wanted, shop = await _once(name), await _shop()
+    wanted, setup = await _once(name), await _setup()
     if name in {"create", "rename"}:
-        await dies_at_the_compactor(shop, shop.a, ask(shop.a, REQUESTS[name]), arrives=False)
+        await dies_at_the_compactor(setup, setup.a, ask(setup.a, REQUESTS[name]), arrives=False)
     else:
-        shop.a.line.die("create", POINTERS)
-        await dies(shop.a, ask(shop.a, REQUESTS[name]))
-    shop.pass_by(30)
-    again = await ask(shop.b, REQUESTS[name])
+        setup.a.connection.die("create", POINTERS)
+        await dies(setup.a, ask(setup.a, REQUESTS[name]))
+    setup.pass_by(30)
+    again = await ask(setup.b, REQUESTS[name])
     assert (again.status, again.result[:3]) == (wanted.status, wanted.result[:3])
 
 
 @each_request
 async def test_an_answer_is_the_same_before_its_outcome_is_stored(name: str) -> None:
-    shop = await _shop()
-    first = await _without_outcome(shop, name)
-    again = await ask(shop.b, REQUESTS[name])
+    setup = await _setup()
+    first = await _without_outcome(setup, name)
+    again = await ask(setup.b, REQUESTS[name])
     assert again == first
 
 
-async def _without_outcome(shop: IcebergSetup, name: str) -> Asked:
+async def _without_outcome(setup: IcebergSetup, name: str) -> Asked:
     """The answer of a process that could not write down that it has answered."""
 
     async def cut() -> None:
-        shop.a.line.fail("create", KEYS, Unavailable("the outcome is lost"))
+        setup.a.connection.fail("create", KEYS, Unavailable("the outcome is lost"))
 
-    shop.a.line.after("create", KEYS, cut)
-    first = await ask(shop.a, REQUESTS[name])
-    await shop.a.settle()
-    assert len(await shop.inner.keys(KEYS)) == 1  # the claim
+    setup.a.connection.after("create", KEYS, cut)
+    first = await ask(setup.a, REQUESTS[name])
+    await setup.a.settle()
+    assert len(await setup.inner.keys(KEYS)) == 1  # the claim
     return first
 
 
 async def test_a_repeated_drop_does_not_touch_the_table_that_has_the_name_by_now() -> None:
-    shop = await _shop()
-    first = await _without_outcome(shop, "drop")
-    await shop.b.create("t")
-    assert await ask(shop.b, REQUESTS["drop"]) == first
-    assert await shop.b.exists("t")
+    setup = await _setup()
+    first = await _without_outcome(setup, "drop")
+    await setup.b.create("t")
+    assert await ask(setup.b, REQUESTS["drop"]) == first
+    assert await setup.b.exists("t")
 
 
 async def test_what_has_landed_is_no_failure_though_its_columns_could_not_be_shown() -> None:
-    shop = await _shop()
-    shop.a.line.fail("create", "ledger/catalog", Unavailable("no ledger"))
-    caller = shop.a.caller("request")
+    setup = await _setup()
+    setup.a.connection.fail("create", "ledger/catalog", Unavailable("no ledger"))
+    caller = setup.a.caller("request")
     with pytest.raises(Unknown):
-        await shop.a.changes.apply(REQUESTS["add a column"], caller)
-    shop.a.line.mend()
-    done = await shop.b.changes.apply(REQUESTS["change a column"], shop.b.caller("request"))
+        await setup.a.changes.apply(REQUESTS["add a column"], caller)
+    setup.a.connection.mend()
+    done = await setup.b.changes.apply(REQUESTS["change a column"], setup.b.caller("request"))
     names = [each.name for each in done.columns]
     assert names[0] == "number"
     assert names[-1] == "more"  # an update of the columns includes all of them
 
 
 async def test_a_column_change_that_loses_the_race_is_made_on_top_of_the_winner() -> None:
-    shop = await _shop()
+    setup = await _setup()
 
     async def race() -> None:
-        await shop.b.mark("t", "raced")
+        await setup.b.mark("t", "raced")
 
-    shop.a.line.before("create", POINTERS, race)
-    await shop.a.changes.apply(REQUESTS["add a column"], shop.a.caller("request"))
-    loaded = await shop.b.load("t")
+    setup.a.connection.before("create", POINTERS, race)
+    await setup.a.changes.apply(REQUESTS["add a column"], setup.a.caller("request"))
+    loaded = await setup.b.load("t")
     properties = loaded.metadata["properties"]
     assert isinstance(properties, dict)
     assert properties["raced"] == "made"
@@ -187,13 +187,13 @@ class Untouched:
 
 
 async def test_a_parquet_table_never_reaches_another_format() -> None:
-    shop = await _shop()
+    setup = await _setup()
     changes = FormatRouter(
-        shop.a.context.committer, {TableFormat.ICEBERG: cast("TableFormatPort", Untouched())}
+        setup.a.context.committer, {TableFormat.ICEBERG: cast("TableFormatPort", Untouched())}
     )
     days, moved = TableName("default", ("s",), "days"), TableName("default", ("s",), "moved")
     create = CreateTable(schema=S, name="days", format=TableFormat.PARQUET, columns=(COLUMN,))
-    made = await changes.apply(create, shop.a.caller("request"))
+    made = await changes.apply(create, setup.a.caller("request"))
     for request in (
         UpdateTable(target=days, comment="by hand"),
         AddColumns(target=days, columns=(ColumnSpec(name="other", data_type="int"),)),
@@ -202,29 +202,29 @@ async def test_a_parquet_table_never_reaches_another_format() -> None:
         DropTable(target=moved),
         Undrop(id=id_of(made.object.row)),
     ):
-        await changes.apply(request, shop.a.caller("request"))
+        await changes.apply(request, setup.a.caller("request"))
     with pytest.raises(AssertionError):
-        await changes.apply(REQUESTS["drop"], shop.a.caller("request"))
+        await changes.apply(REQUESTS["drop"], setup.a.caller("request"))
 
 
 async def test_a_table_that_another_process_has_made_is_known_by_its_format() -> None:
-    shop = await _shop()
-    await shop.b.context.reader.head()
-    await shop.a.create("late")
+    setup = await _setup()
+    await setup.b.context.reader.head()
+    await setup.a.create("late")
     late = TableName("default", ("s",), "late")
     drop = DropTable(target=late)
-    await shop.b.changes.apply(drop, shop.b.caller("request"))
-    assert not await shop.a.exists("late")
+    await setup.b.changes.apply(drop, setup.b.caller("request"))
+    assert not await setup.a.exists("late")
 
 
 async def test_an_undrop_whose_holder_died_is_finished_by_the_retry() -> None:
-    shop = await _shop()
-    done = await shop.a.changes.apply(REQUESTS["drop"], shop.a.caller("request"))
+    setup = await _setup()
+    done = await setup.a.changes.apply(REQUESTS["drop"], setup.a.caller("request"))
     row = done.object.row
     assert isinstance(row, TableRow)
     request = Undrop(id=row.table_id)
-    await dies_at_the_compactor(shop, shop.a, ask(shop.a, request), arrives=True)
-    shop.pass_by(30)
-    again = await ask(shop.b, request)
+    await dies_at_the_compactor(setup, setup.a, ask(setup.a, request), arrives=True)
+    setup.pass_by(30)
+    again = await ask(setup.b, request)
     assert (again.status, again.result[0]) == (200, "t")
-    assert len(await shop.pointers(row.table_id)) == 3  # made, dropped, brought back
+    assert len(await setup.pointers(row.table_id)) == 3  # made, dropped, brought back

@@ -30,7 +30,7 @@ from tests.iceberg.iceberg_setup import (
 DATA_PATH = "write.data.path"
 VICTIM = f"{ELSEWHERE}victim"
 
-Deed = Callable[[Api, str], Awaitable[object]]
+Operation = Callable[[Api, str], Awaitable[object]]
 
 
 def _properties(path: str, key: str = DATA_PATH) -> dict[str, Json]:
@@ -84,14 +84,14 @@ async def _transaction(api: Api, path: str) -> object:
     return None
 
 
-def _commits(change: Callable[[str], dict[str, Json]]) -> Deed:
-    async def deed(api: Api, path: str) -> object:
+def _commits(change: Callable[[str], dict[str, Json]]) -> Operation:
+    async def operation(api: Api, path: str) -> object:
         return await api.commit("t", change(path))
 
-    return deed
+    return operation
 
 
-DEEDS: dict[str, Deed] = {
+OPERATIONS: dict[str, Operation] = {
     "create": _create,
     "stage": _stage,
     "create with a key": lambda api, path: api.create("u", properties={DATA_PATH: path}, key="k"),
@@ -107,49 +107,51 @@ DEEDS: dict[str, Deed] = {
 
 async def _with_neighbour() -> IcebergSetup:
     """Tables t and w in the warehouse with a snapshot each, and another in a declared place."""
-    shop, _ = await with_table("t", "w")
-    await shop.a.create("victim", location=VICTIM)
-    home = (await shop.a.load("t")).metadata["location"]
-    await shop.a.commit("t", _adding(1, f"{home}/metadata/snap-1.avro"))
-    return shop
+    setup, _ = await with_table("t", "w")
+    await setup.a.create("victim", location=VICTIM)
+    home = (await setup.a.load("t")).metadata["location"]
+    await setup.a.commit("t", _adding(1, f"{home}/metadata/snap-1.avro"))
+    return setup
 
 
-@pytest.mark.parametrize("deed", DEEDS.values(), ids=DEEDS)
+@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
 @pytest.mark.parametrize("path", [VICTIM, f"{VICTIM}/data/x"])
-async def test_no_path_leads_into_the_place_of_another_table(deed: Deed, path: str) -> None:
-    shop = await _with_neighbour()
-    before = (await shop.a.load("t")).location
-    no = await refusal(deed(shop.b, path))
+async def test_no_path_leads_into_the_place_of_another_table(
+    operation: Operation, path: str
+) -> None:
+    setup = await _with_neighbour()
+    before = (await setup.a.load("t")).location
+    no = await refusal(operation(setup.b, path))
     assert no.status == 409
     assert "victim" not in no.message
-    assert id_of(await shop.a.load("victim")) not in no.message
-    assert await shop.a.names() == ["t", "victim", "w"]
-    assert (await shop.api().load("t")).location == before
+    assert id_of(await setup.a.load("victim")) not in no.message
+    assert await setup.a.names() == ["t", "victim", "w"]
+    assert (await setup.api().load("t")).location == before
 
 
-@pytest.mark.parametrize("deed", [DEEDS[name] for name in DEEDS if name != "stage"])
-async def test_a_path_that_was_named_is_taken_by_no_other_table(deed: Deed) -> None:
-    shop = await _with_neighbour()
+@pytest.mark.parametrize("operation", [OPERATIONS[name] for name in OPERATIONS if name != "stage"])
+async def test_a_path_that_was_named_is_taken_by_no_other_table(operation: Operation) -> None:
+    setup = await _with_neighbour()
     path = f"{ELSEWHERE}mine"
-    await deed(shop.b, path)
+    await operation(setup.b, path)
     for place in (path, ELSEWHERE):
-        assert (await refusal(shop.a.create("v", location=place))).status == 409
-    no = await refusal(shop.a.commit("victim", _properties(path)))
+        assert (await refusal(setup.a.create("v", location=place))).status == 409
+    no = await refusal(setup.a.commit("victim", _properties(path)))
     assert (no.status, no.kind) == (409, "CommitFailedException")
 
 
 async def test_staging_reserves_nothing() -> None:
-    shop = await _with_neighbour()
-    await _stage(shop.b, f"{ELSEWHERE}mine")
-    await shop.a.create("v", location=f"{ELSEWHERE}mine")
+    setup = await _with_neighbour()
+    await _stage(setup.b, f"{ELSEWHERE}mine")
+    await setup.a.create("v", location=f"{ELSEWHERE}mine")
 
 
 async def test_of_two_commits_at_once_that_name_a_path_one_gets_it() -> None:
-    shop, _ = await with_table("t", "u")
+    setup, _ = await with_table("t", "u")
     path = f"{ELSEWHERE}both"
     done = await asyncio.gather(
-        shop.a.commit("t", _properties(path)),
-        shop.b.commit("u", _properties(path)),
+        setup.a.commit("t", _properties(path)),
+        setup.b.commit("u", _properties(path)),
         return_exceptions=True,
     )
     refused = [each for each in done if isinstance(each, LocationTaken)]
@@ -157,109 +159,109 @@ async def test_of_two_commits_at_once_that_name_a_path_one_gets_it() -> None:
     holders = [
         name
         for name in ("t", "u")
-        if DATA_PATH in dict((await shop.api().load(name)).metadata["properties"])  # type: ignore[arg-type]
+        if DATA_PATH in dict((await setup.api().load(name)).metadata["properties"])  # type: ignore[arg-type]
     ]
     assert len(holders) == 1
 
 
 async def test_a_dropped_table_gives_its_paths_up_and_gets_them_back_if_they_are_free() -> None:
-    shop, [t] = await with_table("t")
+    setup, [t] = await with_table("t")
     path = f"{ELSEWHERE}mine"
-    await shop.a.commit("t", _properties(path))
-    await shop.a.drop("t")
-    await shop.a.undrop(t)
-    assert (await refusal(shop.b.create("u", location=path))).status == 409
-    await shop.a.drop("t")
-    await shop.b.create("u", location=path)
-    assert (await refusal(shop.a.undrop(t))).status == 409
-    await shop.b.drop("u")
-    await shop.a.undrop(t)
-    assert (await refusal(shop.b.create("v", location=path))).status == 409
+    await setup.a.commit("t", _properties(path))
+    await setup.a.drop("t")
+    await setup.a.undrop(t)
+    assert (await refusal(setup.b.create("u", location=path))).status == 409
+    await setup.a.drop("t")
+    await setup.b.create("u", location=path)
+    assert (await refusal(setup.a.undrop(t))).status == 409
+    await setup.b.drop("u")
+    await setup.a.undrop(t)
+    assert (await refusal(setup.b.create("v", location=path))).status == 409
 
 
 async def test_a_path_stays_reserved_when_its_property_or_the_name_changes() -> None:
-    shop, _ = await with_table("t")
+    setup, _ = await with_table("t")
     path = f"{ELSEWHERE}mine"
-    await shop.a.commit("t", _properties(path))
-    await shop.a.commit("t", update("remove-properties", removals=[DATA_PATH]))
-    await shop.a.rename("t", "u")
-    assert (await refusal(shop.b.create("v", location=path))).status == 409
-    await shop.b.commit("u", _properties(path))
+    await setup.a.commit("t", _properties(path))
+    await setup.a.commit("t", update("remove-properties", removals=[DATA_PATH]))
+    await setup.a.rename("t", "u")
+    assert (await refusal(setup.b.create("v", location=path))).status == 409
+    await setup.b.commit("u", _properties(path))
 
 
 async def test_a_path_below_the_location_needs_no_reservation() -> None:
-    shop = await begun()
-    made = await shop.a.create("t", location=f"{ELSEWHERE}t")
-    commits = await shop.inner.manifests()
-    await shop.a.commit("t", _properties(f"{ELSEWHERE}t/files"))
-    assert len(await shop.inner.manifests()) == len(commits)
+    setup = await begun()
+    made = await setup.a.create("t", location=f"{ELSEWHERE}t")
+    commits = await setup.inner.manifests()
+    await setup.a.commit("t", _properties(f"{ELSEWHERE}t/files"))
+    assert len(await setup.inner.manifests()) == len(commits)
     assert id_of(made)
 
 
 async def test_a_manifest_list_lies_in_a_place_of_its_table() -> None:
-    shop = await _with_neighbour()
+    setup = await _with_neighbour()
     for stray in (f"{ELSEWHERE}free/snap.avro", f"{VICTIM}/metadata/snap.avro"):
-        no = await refusal(shop.a.commit("t", _adding(2, stray)))
+        no = await refusal(setup.a.commit("t", _adding(2, stray)))
         assert (no.status, no.kind) == (400, "BadRequestException")
     made = making("u")
     stray_update = _adding(2, f"{ELSEWHERE}free/snap.avro")
     with pytest.raises(Exception, match="manifest list"):
-        await shop.a.commit("u", *made.updates, stray_update, require=made.requirements)
+        await setup.a.commit("u", *made.updates, stray_update, require=made.requirements)
 
 
 async def test_a_manifest_list_may_lie_in_a_path_that_the_table_has_or_had() -> None:
-    shop = await _with_neighbour()
+    setup = await _with_neighbour()
     path = f"{ELSEWHERE}mine"
     named = _properties(path, METADATA_PATH)
-    done = await shop.a.commit("t", named, _adding(2, f"{path}/snap-2.avro"))
+    done = await setup.a.commit("t", named, _adding(2, f"{path}/snap-2.avro"))
     assert str(done.location).startswith(f"{path}/")
     # An engine that has read the table before the property was removed still writes there.
-    await shop.b.commit("t", update("remove-properties", removals=[METADATA_PATH]))
-    await shop.a.commit("t", _adding(3, f"{path}/snap-3.avro"))
+    await setup.b.commit("t", update("remove-properties", removals=[METADATA_PATH]))
+    await setup.a.commit("t", _adding(3, f"{path}/snap-3.avro"))
 
 
 async def test_a_table_that_has_moved_may_still_get_files_at_its_old_place() -> None:
-    shop = await begun()
-    await shop.a.create("t", location=f"{ELSEWHERE}old")
-    await shop.a.commit("t", update("set-location", location=f"{ELSEWHERE}new"))
-    await shop.b.commit("t", _adding(1, f"{ELSEWHERE}old/metadata/snap-1.avro"))
-    assert (await refusal(shop.a.create("u", location=f"{ELSEWHERE}old"))).status == 409
+    setup = await begun()
+    await setup.a.create("t", location=f"{ELSEWHERE}old")
+    await setup.a.commit("t", update("set-location", location=f"{ELSEWHERE}new"))
+    await setup.b.commit("t", _adding(1, f"{ELSEWHERE}old/metadata/snap-1.avro"))
+    assert (await refusal(setup.a.create("u", location=f"{ELSEWHERE}old"))).status == 409
 
 
-async def _put(shop: IcebergSetup, **more: Any) -> str:
+async def _put(setup: IcebergSetup, **more: Any) -> str:
     home = f"{ELSEWHERE}theirs"
     made = new_table(create_request(ORDERS), table_uuid=OTHER_UUID, location=home, now_ms=1)
     key = f"theirs/metadata/{len(more)}.metadata.json"
-    await shop.outside.create(key, json.encode({**made, **more}))
+    await setup.outside.create(key, json.encode({**made, **more}))
     return ELSEWHERE + key
 
 
 @pytest.mark.parametrize("kind", ["properties", "statistics", "manifest list"])
 @pytest.mark.parametrize("path", [VICTIM, f"{ELSEWHERE}mine"])
 async def test_what_is_registered_has_its_paths_for_itself(kind: str, path: str) -> None:
-    shop = await _with_neighbour()
+    setup = await _with_neighbour()
     listed = snapshot(1, **{"manifest-list": f"{path}/snap.avro"})
     more: dict[str, Any] = {
         "properties": {"properties": {DATA_PATH: path}},
         "statistics": {"statistics": [_statistics(f"{path}/x.puffin")["statistics"]]},
         "manifest list": {"snapshots": [listed], "last-sequence-number": 1},
     }
-    theirs = await _put(shop, **more[kind])
+    theirs = await _put(setup, **more[kind])
     if path == VICTIM:
-        no = await refusal(shop.a.register("u", theirs))
+        no = await refusal(setup.a.register("u", theirs))
         assert no.status == 409
         assert "victim" not in no.message
         return
-    await shop.a.register("u", theirs)
+    await setup.a.register("u", theirs)
     place = path if kind != "statistics" else f"{path}/x.puffin"
-    assert (await refusal(shop.b.create("v", location=place))).status == 409
+    assert (await refusal(setup.b.create("v", location=place))).status == 409
 
 
 async def test_metadata_that_replace_those_of_a_table_bring_their_paths() -> None:
-    shop = await _with_neighbour()
-    await shop.a.register("u", await _put(shop))
-    bad = await _put(shop, properties={DATA_PATH: VICTIM})
-    assert (await refusal(shop.a.register("u", bad, overwrite=True))).status == 409
-    good = await _put(shop, properties={DATA_PATH: f"{ELSEWHERE}mine", "a": "made"}, x=1)
-    assert "a" in marks_of(await shop.a.register("u", good, overwrite=True))
-    assert (await refusal(shop.b.create("v", location=f"{ELSEWHERE}mine"))).status == 409
+    setup = await _with_neighbour()
+    await setup.a.register("u", await _put(setup))
+    bad = await _put(setup, properties={DATA_PATH: VICTIM})
+    assert (await refusal(setup.a.register("u", bad, overwrite=True))).status == 409
+    good = await _put(setup, properties={DATA_PATH: f"{ELSEWHERE}mine", "a": "made"}, x=1)
+    assert "a" in marks_of(await setup.a.register("u", good, overwrite=True))
+    assert (await refusal(setup.b.create("v", location=f"{ELSEWHERE}mine"))).status == 409

@@ -87,142 +87,146 @@ def _text(loaded: LoadedMetadata) -> Json:
 
 
 async def _with_view() -> tuple[IcebergSetup, str]:
-    shop = await begun()
-    made = await _create(shop.a)
-    return shop, str(made.metadata["view-uuid"])
+    setup = await begun()
+    made = await _create(setup.a)
+    return setup, str(made.metadata["view-uuid"])
 
 
-async def test_a_new_view_is_there_for_everybody_and_is_no_table() -> None:
-    shop, view_id = await _with_view()
-    found = await _load(shop.b)
+async def test_a_new_view_is_visible_to_all_processes_and_is_no_table() -> None:
+    setup, view_id = await _with_view()
+    found = await _load(setup.b)
     assert (_text(found), found.metadata["view-uuid"]) == ("select 1", view_id)
-    assert await _names(shop.b) == ["v"]
-    assert await shop.b.names() == []
-    assert (await refusal(shop.b.load("v"))).kind == "NoSuchTableException"
-    [first] = await shop.pointers(view_id)
+    assert await _names(setup.b) == ["v"]
+    assert await setup.b.names() == []
+    assert (await refusal(setup.b.load("v"))).kind == "NoSuchTableException"
+    [first] = await setup.pointers(view_id)
     assert first.operation == "create"
 
 
 async def test_the_catalog_shows_the_columns_of_a_view() -> None:
-    shop, view_id = await _with_view()
-    columns = await (await shop.b.context.reader.head()).columns(view_id)
+    setup, view_id = await _with_view()
+    columns = await (await setup.b.context.reader.head()).columns(view_id)
     assert [each.row.name for each in columns] == ["id", "data"]
 
 
 async def test_a_view_is_replaced_and_says_the_newest() -> None:
-    shop, view_id = await _with_view()
-    made = await _replace(shop.a, "select 2")
-    assert _text(await _load(shop.b)) == _text(made) == "select 2"
-    assert len(await shop.chain(view_id)) == 2
+    setup, view_id = await _with_view()
+    made = await _replace(setup.a, "select 2")
+    assert _text(await _load(setup.b)) == _text(made) == "select 2"
+    assert len(await setup.chain(view_id)) == 2
 
 
 async def test_who_loses_a_race_replaces_again() -> None:
-    shop, view_id = await _with_view()
-    shop.a.line.before("create", pointer_key(view_id, 1), lambda: _replace(shop.b, "select 2"))
-    await _replace(shop.a, "select 3")
-    assert _text(await _load(shop.b)) == "select 3"
-    assert len(await shop.chain(view_id)) == 3
+    setup, view_id = await _with_view()
+    setup.a.connection.before(
+        "create", pointer_key(view_id, 1), lambda: _replace(setup.b, "select 2")
+    )
+    await _replace(setup.a, "select 3")
+    assert _text(await _load(setup.b)) == "select 3"
+    assert len(await setup.chain(view_id)) == 3
 
 
 async def test_a_requirement_that_fails_is_a_conflict() -> None:
-    shop, _ = await _with_view()
+    setup, _ = await _with_view()
     other: dict[str, Json] = {
         "type": "assert-view-uuid",
         "uuid": "00000000-0000-4000-8000-000000000000",
     }
-    lost = await refusal(_replace(shop.a, "select 2", require=(other,)))
+    lost = await refusal(_replace(setup.a, "select 2", require=(other,)))
     assert (lost.status, lost.kind) == (409, "CommitFailedException")
     assert "UUID does not match" in lost.message
 
 
 async def test_names_are_shared_with_tables() -> None:
-    shop, _ = await with_table("t")
-    taken = await refusal(_create(shop.a, "t"))
+    setup, _ = await with_table("t")
+    taken = await refusal(_create(setup.a, "t"))
     assert (taken.status, taken.kind) == (409, "AlreadyExistsException")
     assert taken.message == "Table with same name already exists: s.t"
-    await _create(shop.a, "v")
-    taken = await refusal(shop.b.create("v"))
+    await _create(setup.a, "v")
+    taken = await refusal(setup.b.create("v"))
     assert taken.message == "View with same name already exists: s.v"
-    taken = await refusal(_create(shop.b, "v"))
+    taken = await refusal(_create(setup.b, "v"))
     assert taken.message == "View already exists: s.v"
 
 
 async def test_what_is_not_there_is_named() -> None:
-    shop, _ = await with_table("t")
-    for work in (_load(shop.a, "t"), _replace(shop.a, "select 2", "t"), _drop(shop.a, "t")):
+    setup, _ = await with_table("t")
+    for work in (_load(setup.a, "t"), _replace(setup.a, "select 2", "t"), _drop(setup.a, "t")):
         missing = await refusal(work)
         assert (missing.status, missing.kind) == (404, "NoSuchViewException")
         assert missing.message == "View does not exist: s.t"
-    missing = await refusal(_rename(shop.a, "t", "u"))
+    missing = await refusal(_rename(setup.a, "t", "u"))
     assert missing.kind == "NoSuchViewException"
 
 
 async def test_a_view_is_renamed_and_refused_a_name_that_is_taken() -> None:
-    shop, view_id = await _with_view()
-    await shop.a.create("t")
-    await _create(shop.a, "w")
-    taken = await refusal(_rename(shop.b, "v", "t"))
+    setup, view_id = await _with_view()
+    await setup.a.create("t")
+    await _create(setup.a, "w")
+    taken = await refusal(_rename(setup.b, "v", "t"))
     assert taken.message == "Cannot rename s.v to s.t. Table already exists"
-    taken = await refusal(_rename(shop.b, "v", "w"))
+    taken = await refusal(_rename(setup.b, "v", "w"))
     assert taken.message == "Cannot rename s.v to s.w. View already exists"
-    await _rename(shop.b, "v", "x")
-    assert (await _load(shop.a, "x")).metadata["view-uuid"] == view_id
-    assert await _names(shop.a) == ["w", "x"]
+    await _rename(setup.b, "v", "x")
+    assert (await _load(setup.a, "x")).metadata["view-uuid"] == view_id
+    assert await _names(setup.a) == ["w", "x"]
 
 
 async def test_a_dropped_view_is_gone_and_can_be_brought_back() -> None:
-    shop, view_id = await _with_view()
-    await _drop(shop.a)
-    assert await _names(shop.b) == []
-    assert (await refusal(_load(shop.b))).kind == "NoSuchViewException"
-    assert (await refusal(_replace(shop.b, "select 2"))).kind == "NoSuchViewException"
-    await shop.b.undrop(view_id)
-    assert _text(await _load(shop.a)) == "select 1"
+    setup, view_id = await _with_view()
+    await _drop(setup.a)
+    assert await _names(setup.b) == []
+    assert (await refusal(_load(setup.b))).kind == "NoSuchViewException"
+    assert (await refusal(_replace(setup.b, "select 2"))).kind == "NoSuchViewException"
+    await setup.b.undrop(view_id)
+    assert _text(await _load(setup.a)) == "select 1"
 
 
 async def test_a_dead_name_of_a_view_is_free() -> None:
-    shop, _ = await _with_view()
-    await dies_at_the_compactor(shop, shop.a, _drop(shop.a), arrives=False)
-    assert await names_in(await shop.inner.cold().head()) == ["v"]
-    assert await _names(shop.b) == []
-    await shop.b.create("v")
-    assert await shop.b.names() == ["v"]
+    setup, _ = await _with_view()
+    await dies_at_the_compactor(setup, setup.a, _drop(setup.a), arrives=False)
+    assert await names_in(await setup.inner.cold().head()) == ["v"]
+    assert await _names(setup.b) == []
+    await setup.b.create("v")
+    assert await setup.b.names() == ["v"]
 
 
 async def test_a_view_can_be_registered() -> None:
-    shop, view_id = await _with_view()
-    made = await _replace(shop.a, "select 2")
-    await _drop(shop.a)
+    setup, view_id = await _with_view()
+    made = await _replace(setup.a, "select 2")
+    await _drop(setup.a)
     request = RegisterViewRequest(name="back", metadata_location=str(made.location))
-    caller = shop.b.caller("registerView")
-    again = await shop.b.iceberg.views.register("default", NS, request, caller)
+    caller = setup.b.caller("registerView")
+    again = await setup.b.iceberg.views.register("default", NS, request, caller)
     assert (again.location, again.metadata["view-uuid"]) == (made.location, view_id)
-    assert _text(await _load(shop.a, "back")) == "select 2"
+    assert _text(await _load(setup.a, "back")) == "select 2"
 
 
-@pytest.mark.parametrize("deed", ["create", "replace", "drop"])
-async def test_a_request_that_landed_before_a_crash_is_answered_as_a_success(deed: str) -> None:
-    shop, view_id = await _with_view()
-    if deed == "create":
-        work = _create(shop.a, "w", key="k")
-        await dies_at_the_compactor(shop, shop.a, work, arrives=True)
-        again = await _create(shop.b, "w", key="k")
-        assert again.location == (await _load(shop.b, "w")).location
+@pytest.mark.parametrize("operation", ["create", "replace", "drop"])
+async def test_a_request_that_landed_before_a_crash_is_answered_as_a_success(
+    operation: str,
+) -> None:
+    setup, view_id = await _with_view()
+    if operation == "create":
+        work = _create(setup.a, "w", key="k")
+        await dies_at_the_compactor(setup, setup.a, work, arrives=True)
+        again = await _create(setup.b, "w", key="k")
+        assert again.location == (await _load(setup.b, "w")).location
         return
-    shop.a.line.die("create", pointer_key(view_id, 1), after=True)
-    if deed == "replace":
-        await dies(shop.a, _replace(shop.a, "select 2", key="k"))
-        assert _text(await _replace(shop.b, "select 2", key="k")) == "select 2"
+    setup.a.connection.die("create", pointer_key(view_id, 1), after=True)
+    if operation == "replace":
+        await dies(setup.a, _replace(setup.a, "select 2", key="k"))
+        assert _text(await _replace(setup.b, "select 2", key="k")) == "select 2"
     else:
-        await dies(shop.a, _drop(shop.a, key="k"))
-        await _drop(shop.b, key="k")
-    assert len(await shop.chain(view_id)) == 2
+        await dies(setup.a, _drop(setup.a, key="k"))
+        await _drop(setup.b, key="k")
+    assert len(await setup.chain(view_id)) == 2
 
 
 async def test_a_view_that_is_wrong_is_a_bad_request() -> None:
-    shop = await begun()
+    setup = await begun()
     twice = version(sql("select 1", "trino"), sql("select 2", "trino"))
-    wrong = await refusal(_create(shop.a, view_version=twice))
+    wrong = await refusal(_create(setup.a, view_version=twice))
     assert (wrong.status, wrong.kind) == (400, "IllegalArgumentException")
     assert "Cannot add multiple queries for dialect trino" in wrong.message
-    assert await _names(shop.b) == []
+    assert await _names(setup.b) == []

@@ -137,7 +137,7 @@ def test_each_catalog_is_a_warehouse_of_its_own(arco: Served, rest: Rest, namesp
     assert ids(other.load_table("only_here.t")) == [7]
 
 
-def test_a_place_that_nobody_declared_is_refused(
+def test_an_undeclared_place_is_refused(
     arco: Served, catalog: Catalog, namespace: str, tmp_path: Path
 ) -> None:
     place = tmp_path / "undeclared"

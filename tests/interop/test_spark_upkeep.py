@@ -55,7 +55,7 @@ def test_manifests_become_one(sql: Spark, namespace: str) -> None:
     assert sql.ask("SELECT count(*) FROM t") == [(3,)]
 
 
-def test_files_that_nobody_names_are_removed(sql: Spark, namespace: str, place: Path) -> None:
+def test_files_that_no_manifest_names_are_removed(sql: Spark, namespace: str, place: Path) -> None:
     sql.run(f"CREATE TABLE t (id bigint) USING iceberg LOCATION '{place.as_uri()}'")
     sql.run("INSERT INTO t VALUES (1)")
     orphan = place / "data" / "orphan.parquet"

@@ -113,7 +113,7 @@ async def _next(batches: AsyncIterator[SegmentBatch]) -> SegmentBatch:
 def test_an_idle_domain_costs_at_most_60_requests_an_hour_however_many_streams_are_open() -> None:
     for streams in (0, 1, 2, 7, 40):
 
-        async def story(calm: Calm, streams: int = streams) -> None:
+        async def scenario(calm: Calm, streams: int = streams) -> None:
             for _ in range(streams):
                 await LedgerWriter(calm.store(), DOMAIN).append([note(calm.runtime)])
             following = calm.runtime.tasks.spawn(_drain(calm))
@@ -125,11 +125,11 @@ def test_an_idle_domain_costs_at_most_60_requests_an_hour_however_many_streams_a
             assert calm.requests() - before > 0, "it does not look at all any more"
             following.cancel()
 
-        simulate(story)
+        simulate(scenario)
 
 
 def test_an_event_in_a_quiet_stream_is_found_without_a_notification() -> None:
-    async def story(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         writer = LedgerWriter(calm.store(), DOMAIN, life_ms=100 * HOUR_MS)
         await writer.append([note(calm.runtime, "first")])
         found: list[str] = []
@@ -146,7 +146,7 @@ def test_an_event_in_a_quiet_stream_is_found_without_a_notification() -> None:
         assert found == ["first", "second", "third"], "a stream that woke up is watched closely"
         following.cancel()
 
-    simulate(story)
+    simulate(scenario)
 
 
 async def test_the_end_of_a_long_stream_is_found_with_few_requests_and_few_bytes(

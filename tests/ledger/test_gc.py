@@ -32,7 +32,7 @@ async def is_seal(calm: Calm, receipt: AppendReceipt, seq: int) -> bool:
 
 
 def test_a_stream_past_its_end_is_sealed_behind_its_last_segment() -> None:
-    async def story(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         writer = LedgerWriter(calm.store(), DOMAIN, life_ms=LIFE_MS)
         for _ in range(5):
             receipt = await writer.append([note(calm.runtime)])
@@ -48,11 +48,11 @@ def test_a_stream_past_its_end_is_sealed_behind_its_last_segment() -> None:
         assert mark == Watermark(1, {})
         assert await seal_expired_streams(slots, DOMAIN, mark) == []
 
-    simulate(story)
+    simulate(scenario)
 
 
 def test_segments_stay_until_they_are_folded_and_old_and_seals_stay_for_ever() -> None:
-    async def story(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         writer = LedgerWriter(calm.store(), DOMAIN, life_ms=LIFE_MS)
         receipt = await writer.append([note(calm.runtime)])
         await writer.append([note(calm.runtime)])
@@ -74,13 +74,13 @@ def test_segments_stay_until_they_are_folded_and_old_and_seals_stay_for_ever() -
         assert await gone(mark) == 0
         assert await is_seal(calm, receipt, 3)
 
-    simulate(story)
+    simulate(scenario)
 
 
 def test_an_open_stream_keeps_its_segments_after_its_slot_was_collected() -> None:
     """Found by the simulator: the compactors slept, the slot went, and unfolded segments with it."""
 
-    async def story(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         writer = LedgerWriter(calm.store(), DOMAIN, life_ms=LIFE_MS)
         receipt = await writer.append([note(calm.runtime)])
         mark = await folded(calm, Watermark())
@@ -96,11 +96,11 @@ def test_an_open_stream_keeps_its_segments_after_its_slot_was_collected() -> Non
         assert receipt.stream in await seal_expired_streams(slots, DOMAIN, mark)
         assert await is_seal(calm, receipt, 2)
 
-    simulate(story)
+    simulate(scenario)
 
 
 def test_what_strangers_put_into_the_ledger_is_left_alone() -> None:
-    async def story(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         writer = LedgerWriter(calm.store(), DOMAIN, life_ms=LIFE_MS)
         await writer.append([note(calm.runtime)])
         mark = await folded(calm, Watermark())
@@ -113,11 +113,11 @@ def test_what_strangers_put_into_the_ledger_is_left_alone() -> None:
         for name in strange:
             assert await calm.store().get(f"ledger/{DOMAIN}/{name}") == b"?"
 
-    simulate(story)
+    simulate(scenario)
 
 
 def test_a_late_writer_meets_the_seal_after_everything_else_is_gone() -> None:
-    async def story(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         writer = LedgerWriter(calm.store(), DOMAIN, life_ms=10_000 * HOUR_MS)
         receipt = await writer.append([note(calm.runtime)])
         slots = slot_chain(calm.store(Role.JANITOR), DOMAIN)
@@ -138,11 +138,11 @@ def test_a_late_writer_meets_the_seal_after_everything_else_is_gone() -> None:
         assert again is not None
         assert [segment.stream for segment in again.segments] == [late.stream]
 
-    simulate(story, hours=20_000)
+    simulate(scenario, hours=20_000)
 
 
 def test_a_slot_stays_while_its_stream_is_open_or_not_yet_reached() -> None:
-    async def story(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         writers = [LedgerWriter(calm.store(), DOMAIN, life_ms=LIFE_MS) for _ in range(4)]
         for writer in writers:
             await writer.append([note(calm.runtime)])
@@ -166,4 +166,4 @@ def test_a_slot_stays_while_its_stream_is_open_or_not_yet_reached() -> None:
         assert await gone(closed) == 3  # the last one always stays
         assert await folded(calm, closed) == closed
 
-    simulate(story)
+    simulate(scenario)

@@ -120,7 +120,7 @@ def test_a_key_that_cannot_be_one_is_refused(key: str) -> None:
 
 @pytest.mark.parametrize("landed", [True, False])
 def test_the_work_of_a_crashed_holder_is_found_or_taken_over(*, landed: bool) -> None:
-    async def story(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         chain = target(calm)
         crash = Create(chain, "x", dies_after_create=landed, dies_before_create=not landed)
         with pytest.raises(KeyboardInterrupt):
@@ -135,7 +135,7 @@ def test_the_work_of_a_crashed_holder_is_found_or_taken_over(*, landed: bool) ->
         assert bytes(result.body) == b'{"table":"x"}', "the ids of the first claim stand"
         assert await made(chain) == ["x"]
 
-    simulate(story)
+    simulate(scenario)
 
 
 class Anew(Create):
@@ -146,7 +146,7 @@ class Anew(Create):
 
 
 def test_work_that_must_not_go_on_under_the_old_ids_is_taken_over_with_new_ones() -> None:
-    async def story(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         chain, claims = target(calm), key_chain(calm.store(), PATH)
         for made_by in ("x", "y"):
             crash = Anew(chain, made_by, dies_before_create=True)
@@ -163,11 +163,11 @@ def test_work_that_must_not_go_on_under_the_old_ids_is_taken_over_with_new_ones(
             assert (claim.request_id, claim.base) == (first.request_id, first.base)
             assert (claim.request_sha256, claim.life_ms) == (first.request_sha256, first.life_ms)
 
-    simulate(story)
+    simulate(scenario)
 
 
 def test_patience_doubles_with_each_takeover() -> None:
-    async def story(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         chain, waited = target(calm), []
         for _ in range(4):
             with pytest.raises(KeyboardInterrupt):
@@ -181,11 +181,11 @@ def test_patience_doubles_with_each_takeover() -> None:
             await calm.clock.sleep(busy.value.retry_after_ms)
         assert [round(ms / 1000) for ms in waited] == [2, 4, 8, 16]
 
-    simulate(story)
+    simulate(scenario)
 
 
 def test_a_holder_that_was_taken_over_stops_before_it_creates() -> None:
-    async def story(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         chain = target(calm)
         slow = Create(chain, "x", dies_before_create=True)
         with pytest.raises(KeyboardInterrupt):
@@ -195,11 +195,11 @@ def test_a_holder_that_was_taken_over_stops_before_it_creates() -> None:
         with pytest.raises(TakenOver):
             await slow.before_create[0].check()
 
-    simulate(story)
+    simulate(scenario)
 
 
 def test_a_claim_from_a_clock_that_is_ahead_is_taken_over_all_the_same() -> None:
-    async def story(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         chain = target(calm)
         calm.wall.jump(50 * 60 * SECOND_MS)
         with pytest.raises(KeyboardInterrupt):
@@ -213,11 +213,11 @@ def test_a_claim_from_a_clock_that_is_ahead_is_taken_over_all_the_same() -> None
         await calm.clock.sleep(2 * SECOND_MS)
         assert (await keys.once(PATH, "body", Create(chain))).status == 201
 
-    simulate(story)
+    simulate(scenario)
 
 
 def test_an_expired_claim_is_refused_and_a_collected_key_is_new() -> None:
-    async def story(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         chain, keys = target(calm), Idempotency(calm.store())
         with pytest.raises(KeyboardInterrupt):
             await keys.once(PATH, "body", Create(chain, "x", dies_before_create=True))
@@ -232,11 +232,11 @@ def test_an_expired_claim_is_refused_and_a_collected_key_is_new() -> None:
         result = await Idempotency(calm.store()).once(PATH, "new body", Create(chain, "z"))
         assert bytes(result.body) == b'{"table":"z"}'
 
-    simulate(story)
+    simulate(scenario)
 
 
 def test_a_key_is_collected_from_the_top_down() -> None:
-    async def story(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         chain, keys = target(calm), Idempotency(calm.store())
         await keys.once(PATH, "body", Create(chain))
         await keys.close()
@@ -246,4 +246,4 @@ def test_a_key_is_collected_from_the_top_down() -> None:
         assert deleted == ["0001.json", "0000.json"]
         assert (await key_chain(calm.store(), PATH).head()).entry is None
 
-    simulate(story)
+    simulate(scenario)

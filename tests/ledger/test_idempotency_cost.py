@@ -123,7 +123,7 @@ async def test_an_outcome_that_meets_a_fault_of_ours_is_not_lost_without_a_word(
 def test_an_outcome_is_not_recorded_after_the_longest_request() -> None:
     """Its key may have been collected, and it would stand above nothing."""
 
-    async def story(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         chain = target(calm)
 
         class Slow(Create):
@@ -137,7 +137,7 @@ def test_an_outcome_is_not_recorded_after_the_longest_request() -> None:
         await keys.close()
         assert len(await read_key(key_chain(calm.store(), PATH))) == 1
 
-    simulate(story)
+    simulate(scenario)
 
 
 async def test_a_leftover_of_an_earlier_life_is_no_answer(bench: Bench) -> None:

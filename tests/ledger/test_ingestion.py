@@ -68,7 +68,7 @@ async def test_events_go_to_the_ledgers_of_their_domains(store: Store) -> None:
     assert len(result.accepted) == 3
 
 
-async def test_what_comes_twice_in_a_batch_is_stored_once_and_told(store: Store) -> None:
+async def test_a_duplicate_in_a_batch_is_stored_once_and_reported(store: Store) -> None:
     result = await _ingestion(store).ingest([_task("a", "k"), _note("a", "k"), _task("a", "k")])
     assert [(each.line, each.idempotency_key) for each in result.duplicates] == [(3, "k")]
     assert len(result.accepted) == 2
@@ -182,7 +182,7 @@ def _spread(rows: int, text_bytes: int = 0) -> bytes:
     return _line("spread", {"rows": rows, "text_bytes": text_bytes})
 
 
-async def test_an_event_of_too_many_rows_is_refused_alone_and_told_how_many(store: Store) -> None:
+async def test_an_event_of_too_many_rows_is_refused_alone_with_the_row_count(store: Store) -> None:
     lines = [_spread(MOST_EVENT_ROWS), _spread(MOST_EVENT_ROWS + 1), _note("a")]
     result = await _ingestion(store).ingest([*lines, _spread(1, MOST_EVENT_ROW_BYTES + 1)])
     assert len(result.accepted) == 2
@@ -228,7 +228,7 @@ async def _admitted(lines: list[bytes], runtime: Runtime) -> Admission:
     return await admit_all(lines, TYPES, new_stamp(runtime), runtime)
 
 
-async def test_bad_lines_are_named_and_their_neighbours_go_on(runtime: Runtime) -> None:
+async def test_bad_lines_are_named_and_the_other_lines_go_on(runtime: Runtime) -> None:
     body = b"\n".join([LINE, b"{oops", b"", LINE, _deep(), LINE.replace(b"task_", b"tusk_"), LINE])
     admission = await _admitted(split_lines(body), runtime)
     assert list(admission.accepted) == [1, 4, 7]

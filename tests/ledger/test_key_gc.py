@@ -22,7 +22,7 @@ async def crashed(calm: Calm, life_ms: int) -> None:
 
 
 def test_a_key_goes_when_its_own_life_and_the_longest_request_are_over() -> None:
-    async def story(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         keys = Idempotency(calm.store(), life_ms=LIFE_MS)
         await keys.once(PATH, "body", Create(target(calm)))
         await keys.close()
@@ -36,14 +36,14 @@ def test_a_key_goes_when_its_own_life_and_the_longest_request_are_over() -> None
         assert await collect_keys(janitor) == 1
         assert await read_key(key_chain(calm.store(), PATH)) == []
 
-    simulate(story)
+    simulate(scenario)
 
 
 @pytest.mark.parametrize("of_the_reader_ms", [SHORTEST_LIFE_MS, 10 * LIFE_MS])
 def test_a_claim_is_refused_by_the_life_it_was_given_and_not_by_the_reader_s(
     of_the_reader_ms: int,
 ) -> None:
-    async def story(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         await crashed(calm, LIFE_MS)
         reader = Idempotency(calm.store(), life_ms=of_the_reader_ms)
         await calm.clock.sleep(LIFE_MS - SECOND_MS)
@@ -53,40 +53,40 @@ def test_a_claim_is_refused_by_the_life_it_was_given_and_not_by_the_reader_s(
         with pytest.raises(Invalid, match="expired"):
             await reader.once(PATH, "body", Create(target(calm)))
 
-    simulate(story)
+    simulate(scenario)
 
 
 def test_a_takeover_repeats_the_life_of_the_first_claim() -> None:
-    async def story(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         await crashed(calm, LIFE_MS)
         await calm.clock.sleep(3 * SECOND_MS)
         await crashed(calm, SHORTEST_LIFE_MS)
         claims = [each.body(Claim) for each in await read_key(key_chain(calm.store(), PATH))]
         assert [claim.life_ms for claim in claims] == [LIFE_MS, LIFE_MS]
 
-    simulate(story)
+    simulate(scenario)
 
 
 @pytest.mark.parametrize("life_ms", [SHORTEST_LIFE_MS - 1, 0, -1])
 def test_a_life_shorter_than_the_shortest_is_refused(life_ms: int) -> None:
-    async def story(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         with pytest.raises(Invalid, match="at least"):
             Idempotency(calm.store(), life_ms=life_ms)
 
-    simulate(story)
+    simulate(scenario)
 
 
 def test_the_shortest_life_is_a_life() -> None:
-    async def story(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         await crashed(calm, SHORTEST_LIFE_MS)
         await calm.clock.sleep(SHORTEST_LIFE_MS + LONGEST_REQUEST_MS + SECOND_MS)
         assert await collect_keys(calm.store(Role.JANITOR)) == 1
 
-    simulate(story)
+    simulate(scenario)
 
 
 def test_claims_of_keys_younger_than_the_shortest_life_are_not_read() -> None:
-    async def story(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         keys = Idempotency(calm.store(), life_ms=LIFE_MS)
         for number in range(5):
             path = f"{PATH[:-1]}{number}"
@@ -101,11 +101,11 @@ def test_claims_of_keys_younger_than_the_shortest_life_are_not_read() -> None:
         asked = 3  # the store's time, in two requests, and the listing
         assert spent == [asked, asked, asked + 5]
 
-    simulate(story)
+    simulate(scenario)
 
 
 def test_what_came_too_late_for_its_key_s_end_is_collected_in_its_turn() -> None:
-    async def story(calm: Calm) -> None:
+    async def scenario(calm: Calm) -> None:
         keys = Idempotency(calm.store(), life_ms=LIFE_MS)
         await keys.once(PATH, "body", Create(target(calm), refuse=True))
         janitor = calm.store(Role.JANITOR)
@@ -115,4 +115,4 @@ def test_what_came_too_late_for_its_key_s_end_is_collected_in_its_turn() -> None
         assert await collect_keys(janitor) == 1
         assert [meta.key async for meta in janitor.list("_catalog/idempotency/")] == []
 
-    simulate(story)
+    simulate(scenario)

@@ -7,7 +7,7 @@ collected changes the store and not the log, so whoever takes it for a commit ha
 from typing import Literal, NamedTuple
 
 ABSENT = 0
-PAST = 1  # who wrote number 0, before the story begins
+PAST = 1  # who wrote number 0, before the run begins
 NOWHERE = -1
 RETENTION_TICKS = 2
 HALF_TICKS = 1

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from tests.models.explorer import Model
 from tests.models.names_party import Actor, Role
-from tests.models.names_store import NEW, OLD, VERSION, Names, Party, Row, lives, seen
+from tests.models.names_store import NEW, OLD, VERSION, Names, Party, Row, is_live, seen
 from tests.models.rules import NameRules
 
 ROLES = (
@@ -37,12 +37,12 @@ class NameModel(Model[Names]):
         for table in (OLD, NEW):
             if table in names.promised and not seen(names, table):
                 return "an acknowledged table is gone"
-            if table in names.denied and lives(names, table):
+            if table in names.denied and is_live(names, table):
                 return "a dropped table lives on"
         return None
 
     def final(self, names: Names) -> str | None:
-        if names.row and not lives(names, names.row.table):
+        if names.row and not is_live(names, names.row.table):
             return "a name leads nowhere for ever"
         return None
 

@@ -13,7 +13,7 @@ from tests.models.names_store import (
     Party,
     Row,
     append,
-    lives,
+    is_live,
 )
 from tests.models.rules import NameRules
 
@@ -66,7 +66,7 @@ class Actor:
 
     def _meet(self, names: Names) -> Iterator[Act]:
         row = names.row
-        if row is None or lives(names, row.table):
+        if row is None or is_live(names, row.table):
             return
         number = len(names.chains[row.table]) - 1
         if self._released(names, row.table, number) != names:
@@ -77,15 +77,15 @@ class Actor:
         label = f"reads {party.table} to {number - 1}"
         following = party._replace(doing="point", number=number)
         match self.role.work:
-            case "undrop" if lives(names, party.table):
+            case "undrop" if is_live(names, party.table):
                 return
             case "undrop" if self._name_first():
                 following = following._replace(doing="name")
-            case "drop" if lives(names, party.table) and not self.rules.tombstone_first:
+            case "drop" if is_live(names, party.table) and not self.rules.tombstone_first:
                 following = following._replace(doing="release")
             case "commit" if not self.rules.tombstone_ends_chain:
                 pass
-            case "drop" | "commit" if not lives(names, party.table):
+            case "drop" | "commit" if not is_live(names, party.table):
                 yield f"{label}, answers 404", _gone(), names
                 return
         yield label, following, names
@@ -121,7 +121,7 @@ class Actor:
         """Tier 1 decides; a name that leads to a dead chain is released on the way."""
         row = names.row
         if row is not None and row.table != party.table:
-            if not lives(names, row.table):
+            if not is_live(names, row.table):
                 yield self._make_room(names, party, row.table)
             elif self._name_first():
                 yield "finds the name taken, answers 409", _gone(), names

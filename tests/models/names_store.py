@@ -3,7 +3,7 @@
 from typing import Literal, NamedTuple
 
 VERSION, TOMBSTONE = "version", "tombstone"
-OLD, NEW = 0, 1  # a table that was there before the story begins, and one that is created in it
+OLD, NEW = 0, 1  # a table that was there before the run begins, and one that is created in it
 
 Doing = Literal[
     "begin",
@@ -37,13 +37,13 @@ class Names(NamedTuple):
     denied: frozenset[int]  # ghost: tables said to be dropped, and undropped by nobody since
 
 
-def lives(names: Names, table: int) -> bool:
+def is_live(names: Names, table: int) -> bool:
     chain = names.chains[table]
     return bool(chain) and chain[-1] == VERSION
 
 
 def seen(names: Names, table: int) -> bool:
-    return names.row is not None and names.row.table == table and lives(names, table)
+    return names.row is not None and names.row.table == table and is_live(names, table)
 
 
 def append(names: Names, table: int, number: int, what: str) -> Names | None:

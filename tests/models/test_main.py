@@ -5,7 +5,7 @@ import pytest
 from tests.models.__main__ import main
 
 
-def test_a_model_that_does_not_exist_is_said_with_those_that_do(
+def test_an_unknown_model_is_refused_with_the_known_ones(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["nope"]) == 2

@@ -35,7 +35,7 @@ class Made:
     """A change that the store says it has made."""
 
     number: int
-    deed: CommitOperation
+    operation: CommitOperation
 
 
 def direct_reader(url: str, runtime: Runtime) -> SnapshotReader:
@@ -56,7 +56,7 @@ async def audit_notes(reader: SnapshotReader, journal: Journal) -> list[str]:
     """What the clients were told, against the store itself."""
     made = await _read_made(reader)
     wrong = list(journal.wrong)
-    unclaimed = {(each.number, each.deed.object_id): each for each in made}
+    unclaimed = {(each.number, each.operation.object_id): each for each in made}
     if len(unclaimed) != len(made):
         wrong.append("an object was changed twice in one commit")
     claimed, lost = _claim_acknowledged(journal, unclaimed)
@@ -71,7 +71,9 @@ async def _read_made(reader: SnapshotReader) -> list[Made]:
     made = []
     for entry in await reader.chain.history(0, head.number):
         commit = await read_commit(reader.store, read_manifest(entry).commit)
-        made += [Made(entry.number, deed) for deed in commit.deeds if deed.actor != _OURS]
+        made += [
+            Made(entry.number, operation) for operation in commit.deeds if operation.actor != _OURS
+        ]
     return made
 
 
@@ -82,7 +84,7 @@ def _claim_acknowledged(
     claimed, lost = [], []
     for note in journal.with_outcome(Outcome.DONE):
         found = unclaimed.pop((note.commit or 0, note.object_id or ""), None)
-        if found is None or found.deed.operation != note.change.operation:
+        if found is None or found.operation.operation != note.change.operation:
             lost.append(f"lost: {note.change.operation} of {note.change.mark} at {note.commit}")
         else:
             claimed.append((note, found))
@@ -94,7 +96,7 @@ async def _claim_unknown(reader: SnapshotReader, journal: Journal, rest: list[Ma
     wrong = []
     unknown = journal.with_outcome(Outcome.UNKNOWN)
     for each in rest:
-        words = await _words(await reader.at_number(each.number), each.deed.object_id)
+        words = await _words(await reader.at_number(each.number), each.operation.object_id)
         for note in unknown:
             if _fits(note, each, words):
                 unknown.remove(note)
@@ -106,9 +108,9 @@ async def _claim_unknown(reader: SnapshotReader, journal: Journal, rest: list[Ma
 
 def _fits(note: Note, each: Made, words: set[str]) -> bool:
     change = note.change
-    if change.operation != each.deed.operation:
+    if change.operation != each.operation.operation:
         return False
-    if change.object_id not in {None, each.deed.object_id}:
+    if change.object_id not in {None, each.operation.object_id}:
         return False
     return change.mark in words if change.marked else change.object_id is not None
 
@@ -129,7 +131,7 @@ async def _compare_acknowledged(
     wrong = []
     count = min(len(claimed), _MOST_COMPARED)
     for note, made in random.Random(1).sample(claimed, count):
-        stored = await _stored(await reader.at_number(made.number), made.deed.object_id)
+        stored = await _stored(await reader.at_number(made.number), made.operation.object_id)
         if not _agrees(note, stored):
             wrong.append(f"{note.change.mark} was told {note.document}, stored is {stored}")
     return wrong
@@ -196,10 +198,10 @@ async def _compare_api(deployment: Deployment, reader: SnapshotReader) -> list[s
     head = await reader.head()
     newest: dict[str, int] = defaultdict(int)
     for each in made:
-        newest[each.deed.object_id] = max(newest[each.deed.object_id], each.number)
+        newest[each.operation.object_id] = max(newest[each.operation.object_id], each.number)
     for api in deployment.apis:
         async with httpx2.AsyncClient(base_url=api.url, trust_env=False, timeout=30) as http:
-            if await _listed(http) != [(each.number, each.deed.request_id) for each in made]:
+            if await _listed(http) != [(each.number, each.operation.request_id) for each in made]:
                 wrong.append(f"{api.url} lists other commits than there are")
             for object_id, number in newest.items():
                 answer = await http.get(f"/api/v1/objects/{object_id}", params={"dropped": "true"})
@@ -219,11 +221,11 @@ async def _listed(http: httpx2.AsyncClient) -> list[tuple[int, str]]:
         query = {"page_size": "1000"} | ({} if token is None else {"page_token": token})
         page = (await http.get("/api/v1/commits", params=query)).raise_for_status().json()
         for item in page["items"]:
-            deeds = item["commit"].get("deeds", [])
+            operations = item["commit"].get("deeds", [])
             listed += [
-                (item["number"], deed["request_id"])
-                for deed in reversed(deeds)
-                if deed["actor"] != _OURS
+                (item["number"], operation["request_id"])
+                for operation in reversed(operations)
+                if operation["actor"] != _OURS
             ]
         token = page["next_page_token"]
         if token is None:

@@ -49,11 +49,11 @@ class Pair:
     async def names(self) -> list[str]:
         return [schema["name"] for schema in await self.schemas()]
 
-    async def deeds(self, operation: str) -> list[str]:
+    async def names_changed(self, operation: str) -> list[str]:
         """What was done, by the name of the object, from the commits themselves."""
         page = (await self.http.get("/api/v1/commits", params={"page_size": "1000"})).json()
-        done = [deed for item in page["items"] for deed in item["commit"].get("deeds", [])]
-        return [deed["name"] for deed in done if deed["operation"] == operation]
+        done = [each for item in page["items"] for each in item["commit"].get("deeds", [])]
+        return [each["name"] for each in done if each["operation"] == operation]
 
 
 @asynccontextmanager
@@ -155,11 +155,11 @@ async def test_a_commit_that_a_slow_compactor_publishes_late_is_found_and_not_ma
         assert told.json() == late["keyed"]
         assert (await at.create("keyed", "k")).content == told.content
         assert (await at.create("keyed")).status_code == 409
-        done = await at.deeds("create_schema")
+        done = await at.names_changed("create_schema")
         assert sorted(done) == sorted(f"default.{name}" for name in late)
 
 
-async def test_a_stop_waits_for_what_is_in_flight_and_tells_what_became_of_it(
+async def test_a_stop_waits_for_requests_in_flight_and_reports_their_results(
     tmp_path: Path,
 ) -> None:
     async with pair(tmp_path) as at:

@@ -41,7 +41,7 @@ def test_a_read_only_root_is_refused_in_one_sentence(disk: Path, is_new: bool) -
         assert "read-only" in run.stderr
 
 
-async def test_a_full_disk_is_said_and_not_ready_and_both_pass_when_there_is_room(
+async def test_a_full_disk_is_reported_and_not_ready_until_space_is_free(
     disk: Path,
 ) -> None:
     server = Server(

@@ -13,8 +13,8 @@ from tests.processes.deployment import TOKEN
 from tests.processes.server import Server, eventually, running
 from tests.processes.spark_child import (
     PATIENCE_S,
+    is_running,
     jvm_of,
-    lives,
     niceness,
     of_spark,
     talking,
@@ -58,7 +58,7 @@ async def test_a_niced_child_compacts_and_never_outlives_its_parent(
         server.kill()
 
         async def look() -> bool:
-            return not any(lives(each) for each in left)
+            return not any(is_running(each) for each in left)
 
         await eventually(look, within_s=30)
 
@@ -114,7 +114,7 @@ def test_a_java_that_is_missing_or_too_old_is_one_sentence_at_start(
     assert not store.exists()
 
 
-async def test_a_spark_that_does_not_start_is_told_and_tried_again_while_all_else_goes_on(
+async def test_a_spark_that_does_not_start_is_reported_and_retried_while_all_else_goes_on(
     tmp_path: Path,
 ) -> None:
     # It knows its version, and nothing else.

@@ -99,7 +99,7 @@ def test_without_identity_it_does_not_listen_to_strangers(tmp_path: Path) -> Non
     assert not (tmp_path / "store").exists()
 
 
-async def test_a_port_that_is_taken_is_said_in_one_sentence(tmp_path: Path) -> None:
+async def test_a_port_that_is_taken_is_reported_in_one_sentence(tmp_path: Path) -> None:
     server = up(tmp_path / "store")
     async with running(server):
         run = arco("up", "--root", tmp_path / "other", "--port", str(server.port))

@@ -150,7 +150,7 @@ def test_a_table_of_another_schema_is_not_ours() -> None:
     assert plan.scans == ()
 
 
-def test_a_plan_that_is_asked_for_is_told_from_an_answer() -> None:
+def test_an_explain_is_distinguished_from_a_query() -> None:
     for sql in ("EXPLAIN SELECT * FROM tasks", "EXPLAIN ANALYZE SELECT * FROM tasks"):
         assert SESSION.plan(sql).explains
     assert not SESSION.plan("SELECT 'EXPLAIN' FROM tasks").explains

@@ -106,7 +106,7 @@ async def test_a_new_commit_costs_its_own_files_alone() -> None:
         await engine.close()
 
 
-async def test_what_is_remembered_of_a_chain_that_was_replaced_is_not_told_again() -> None:
+async def test_a_remembered_chain_that_was_replaced_is_not_returned_again() -> None:
     """A bucket that is restored from a backup may have other manifests under the same numbers."""
     async with workspace() as before, workspace() as after:
         await _grow(before, 4)

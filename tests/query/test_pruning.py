@@ -275,7 +275,7 @@ async def test_tables_of_the_catalog_are_pruned_too_and_what_is_alive_is_still_k
         await engine.close()
 
 
-async def test_explain_tells_how_many_files_were_read_and_skipped() -> None:
+async def test_explain_shows_how_many_files_were_read_and_skipped() -> None:
     async with workspace() as here:
         executions = Publishing(here, EXECUTIONS_DOMAIN)
         rows = [{"execution_id": f"run {n:03d}", "status": "RUNNING"} for n in range(300)]

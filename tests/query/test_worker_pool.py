@@ -49,7 +49,7 @@ async def test_a_process_that_becomes_free_goes_to_the_callers_in_turn() -> None
         assert ended == ["eve", "eve", "ann", "bob", "eve", "eve"]
 
 
-async def test_a_queue_that_is_full_is_told_at_once_and_others_still_find_a_place() -> None:
+async def test_a_full_queue_is_refused_at_once_and_others_still_get_a_place() -> None:
     limits = QueryLimits(workers=2, caller_queue=2, queue=3)
     async with workspace(limits=limits) as here:
         slow = [*_slow(here.engine, "eve", 3), *_slow(here.engine, "ann", 1)]

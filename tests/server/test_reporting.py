@@ -136,19 +136,19 @@ def test_an_inspection_that_finds_nothing_logs_nothing(runtime: Runtime) -> None
 
 
 async def test_rounds_of_the_reconciler_are_counted_and_a_failed_one_is_logged() -> None:
-    shop, [table_id] = await with_table("t")
-    await shop.a.settle()
-    api, stream, metrics = shop.api(), io.BytesIO(), Metrics()
-    clock, reconciler = shop.inner.runtime.clock, api.iceberg.reconciler
+    setup, [table_id] = await with_table("t")
+    await setup.a.settle()
+    api, stream, metrics = setup.api(), io.BytesIO(), Metrics()
+    clock, reconciler = setup.inner.runtime.clock, api.iceberg.reconciler
     reconciler.observe(ReconcilerReport(make_log(stream, clock), metrics, clock))
     trouble = Unavailable("no answer came")
 
-    api.line.fail("get", "iceberg_doubts/", trouble)
+    api.connection.fail("get", "iceberg_doubts/", trouble)
     await reconciler.try_round()
-    api.line.mend()
-    api.line.fail("get", f"iceberg_pointers/{table_id}", trouble)
+    api.connection.mend()
+    api.connection.fail("get", f"iceberg_pointers/{table_id}", trouble)
     await reconciler.try_round()
-    api.line.mend()
+    api.connection.mend()
     await reconciler.try_round()
 
     said = [(line["event"], line.get("table")) for line in lines(stream)]

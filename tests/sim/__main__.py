@@ -4,7 +4,7 @@ python -m tests.sim --seeds 1000 [--first 0] [--jobs 2] [--scenario NAME] [--mut
 python -m tests.sim --seed 17 [--scenario NAME] [--mutant NAME]
 
 A survey of all scenarios ends with every pair of crash points of the most important operations, and with
-every point at which whoever changes a table, or works on events, may die or fall asleep.
+every point at which a process that changes a table, or works on events, may crash or fall asleep.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from .scenario import Result, run_seed
 
 _CHUNK = 10  # seeds that a worker takes at a time
 _COLLECT_AFTER = 100_000  # objects more than before; a run leaves few cycles behind
-_SHOWN = 5  # failing seeds that are told in full
+_SHOWN = 5  # failing seeds that are printed in full
 _SLEEPS = {"points to nap at": iceberg_crash.NAP_MS, "points to sleep at": iceberg_crash.SLEEP_MS}
 
 
@@ -37,10 +37,10 @@ class Job:
     mutant: str | None
 
     def run(self, *, keep_trace: bool = False) -> Result:
-        story = SCENARIOS[self.scenario]
+        factory = SCENARIOS[self.scenario]
         taken_out = MUTANTS[self.mutant][0].applied() if self.mutant else contextlib.nullcontext()
         with taken_out:
-            return run_seed(story, self.seed, keep_trace=keep_trace)
+            return run_seed(factory, self.seed, keep_trace=keep_trace)
 
     def replay(self) -> str:
         """The command that plays this seed again."""
@@ -150,8 +150,8 @@ def _crash(workers: int) -> int:
     tasks += [(halt, work) for halt in operations_crash.HALTS for work in operations_crash.WORK]
     with multiprocessing.Pool(max(1, workers), _spare_collector) as pool:
         for (kind, name), points, wrong in pool.imap(_explore, tasks):
-            told = f"points to {kind} at" if kind in operations_crash.HALTS else kind
-            print(f"{name}: {points:,} {told}: {len(wrong)} violations", flush=True)
+            points_kind = f"points to {kind} at" if kind in operations_crash.HALTS else kind
+            print(f"{name}: {points:,} {points_kind}: {len(wrong)} violations", flush=True)
             failed += len(wrong)
             for violation in wrong[:_SHOWN]:
                 print(f"  {violation}")
@@ -172,7 +172,7 @@ def _explore(task: tuple[str, str]) -> tuple[tuple[str, str], int, list[str]]:
 
 
 def _results(jobs: list[Job], workers: int) -> Iterator[tuple[Job, Result]]:
-    """Each job with its result, in the order of the jobs, whoever is done first."""
+    """Each job with its result, in the order of the jobs, whichever worker is done first."""
     if workers <= 1:
         yield from ((job, job.run()) for job in jobs)
         return

@@ -1,7 +1,7 @@
 """One simulated API process of the catalog, from the inbox to the answer.
 
-Everything behind the inbox is the real code; only HTTP is left out. What a user is told is written down at
-the moment at which the server tells it, whether or not anybody listens any more.
+Everything behind the inbox is the real code; only HTTP is left out. An answer is recorded at
+the moment at which the server sends it, whether or not the client still waits for it.
 """
 
 from dataclasses import dataclass
@@ -37,9 +37,9 @@ from arco.ledger.idempotency import Idempotency
 from arco.ledger.writer import LedgerWriter
 from arco.storage.store import Store
 
-from .catalog_notes import CatalogNotes, Reply, Told, Wish
+from .catalog_notes import CatalogNotes, Intent, Outcome, Reply
 from .objects import SimObjects
-from .process import Life
+from .process import Incarnation
 from .rpc import RemotePort
 from .world import HOUR_MS, SECOND_MS
 
@@ -53,9 +53,9 @@ _VERDICTS = (Invalid, NotFound, AlreadyExists, Conflict)
 
 @dataclass
 class Call:
-    """A wish on its way to a server."""
+    """An intent on its way to a server."""
 
-    wish: Wish
+    intent: Intent
     replied: AsyncEvent
     sent: int  # position of the log
     sent_ms: float
@@ -81,7 +81,7 @@ class Renderer:
 
 
 def render(done: ChangeResult) -> bytes:
-    """All that a user is told of a success."""
+    """The answer to a user whose request succeeded."""
     return json.encode(
         {
             "number": done.number,
@@ -96,11 +96,11 @@ def render(done: ChangeResult) -> bytes:
 
 
 class Api:
-    """What one life of an API process holds."""
+    """What one incarnation of an API process holds."""
 
     def __init__(
         self,
-        life: Life,
+        incarnation: Incarnation,
         store: Store,
         port: RemotePort,
         notes: CatalogNotes,
@@ -108,7 +108,7 @@ class Api:
         *,
         key_life_ms: int,
     ) -> None:
-        self._life = life
+        self._incarnation = incarnation
         self._notes = notes
         self._objects = objects
         self.reader = SnapshotReader(store)
@@ -116,7 +116,7 @@ class Api:
             self.reader,
             LedgerWriter(store, DOMAIN, life_ms=_STREAM_LIFE_MS),
             port,
-            Lease(store, DOMAIN, holder=life.name),
+            Lease(store, DOMAIN, holder=incarnation.name),
             WorkspaceRules(retention=UNDROP_FOR),
         )
         self.keys = Idempotency(store, life_ms=key_life_ms)
@@ -127,7 +127,7 @@ class Api:
             try:
                 await ensure_default(self.committer)
             except (Unavailable, Unknown):
-                await self._life.runtime.clock.sleep(10 * SECOND_MS)
+                await self._incarnation.runtime.clock.sleep(10 * SECOND_MS)
             else:
                 return
 
@@ -138,76 +138,83 @@ class Api:
             inbox.rung.clear()
             calls, inbox.calls = inbox.calls, []
             for call in calls:
-                self._life.runtime.tasks.spawn(self.answer(call))
+                self._incarnation.runtime.tasks.spawn(self.answer(call))
 
     async def answer(self, call: Call) -> None:
-        """Carry a wish out and write down what its user is told."""
-        wall_ms = self._life.runtime.clock.now_ms()
-        told, detail, code, body = await (
-            self._keyed(call) if call.wish.keyed else self._plain(call.wish)
+        """Carry an intent out and record the answer."""
+        wall_ms = self._incarnation.runtime.clock.now_ms()
+        outcome, detail, code, body = await (
+            self._keyed(call) if call.intent.keyed else self._plain(call.intent)
         )
         number = -1
-        if told is Told.DONE:
-            said = msgspec.json.decode(body)
-            number = said["number"]
-            self._notes.heard(call.wish.request, said["id"], number)
-        world = self._life.world
-        call.wish.replies.append(
+        if outcome is Outcome.DONE:
+            document = msgspec.json.decode(body)
+            number = document["number"]
+            self._notes.heard(call.intent.request, document["id"], number)
+        world = self._incarnation.world
+        call.intent.replies.append(
             Reply(
-                told=told,
+                outcome=outcome,
                 sent=call.sent,
                 answered=len(self._objects.log),
                 sent_ms=call.sent_ms,
                 answered_ms=world.now_ms,
-                walls=(wall_ms, self._life.runtime.clock.now_ms()),
+                walls=(wall_ms, self._incarnation.runtime.clock.now_ms()),
                 detail=detail,
                 code=code,
                 number=number,
                 body=body,
             )
         )
-        world.tally[told.value] += 1
-        world.note(self._life.name, f"tells {call.wish.name} {told.value} {code} {number} {detail}")
+        world.tally[outcome.value] += 1
+        world.note(
+            self._incarnation.name,
+            f"answers {call.intent.name} {outcome.value} {code} {number} {detail}",
+        )
         call.replied.set()
 
-    async def _plain(self, wish: Wish) -> tuple[Told, str, str, bytes]:
+    async def _plain(self, intent: Intent) -> tuple[Outcome, str, str, bytes]:
         try:
-            done = await change(self.committer, wish.request, wish.actor)
+            done = await change(self.committer, intent.request, intent.actor)
         except _VERDICTS as refused:
-            return Told.REFUSED, str(refused), refused.code, b""
+            return Outcome.REFUSED, str(refused), refused.code, b""
         except ArcoError as problem:
-            return self._trouble(wish, problem)
-        return Told.DONE, "", "", render(done)
+            return self._trouble(intent, problem)
+        return Outcome.DONE, "", "", render(done)
 
-    async def _keyed(self, call: Call) -> tuple[Told, str, str, bytes]:
-        wish, runtime = call.wish, self._life.runtime
-        path = key_path(Scope(), principal=wish.actor, api="sim", operation="change", key=wish.name)
-        arrived_ms = runtime.clock.elapsed_ms() - (self._life.world.now_ms - call.sent_ms)
+    async def _keyed(self, call: Call) -> tuple[Outcome, str, str, bytes]:
+        intent, runtime = call.intent, self._incarnation.runtime
+        path = key_path(
+            Scope(), principal=intent.actor, api="sim", operation="change", key=intent.name
+        )
+        arrived_ms = runtime.clock.elapsed_ms() - (self._incarnation.world.now_ms - call.sent_ms)
         try:
             ids: dict[str, str] = {OBJECT: new_object_id(runtime)}
             answer = await self.keys.once(
                 path,
-                sha256_hex(json.encode(wish.request)),
-                ChangeWork(self.committer, lambda _: wish.request, wish.actor, Renderer(), ids),
+                sha256_hex(json.encode(intent.request)),
+                ChangeWork(self.committer, lambda _: intent.request, intent.actor, Renderer(), ids),
                 arrived_ms=arrived_ms,
             )
         except Invalid as expired:
-            return Told.EXPIRED, str(expired), "", b""
+            return Outcome.EXPIRED, str(expired), "", b""
         except ArcoError as problem:
-            return self._trouble(wish, problem)
+            return self._trouble(intent, problem)
         body = bytes(answer.body)
         if answer.succeeded:
-            return Told.DONE, "", "", body
-        return Told.REFUSED, "", msgspec.json.decode(body)["code"], body
+            return Outcome.DONE, "", "", body
+        return Outcome.REFUSED, "", msgspec.json.decode(body)["code"], body
 
-    def _trouble(self, wish: Wish, problem: ArcoError) -> tuple[Told, str, str, bytes]:
+    def _trouble(self, intent: Intent, problem: ArcoError) -> tuple[Outcome, str, str, bytes]:
         """What is no verdict; only three errors may leave a server as that."""
-        for told, kind in (
-            (Told.UNAVAILABLE, Unavailable),
-            (Told.UNKNOWN, Unknown),
-            (Told.CORRUPT, Corrupt),
+        for outcome, kind in (
+            (Outcome.UNAVAILABLE, Unavailable),
+            (Outcome.UNKNOWN, Unknown),
+            (Outcome.CORRUPT, Corrupt),
         ):
             if isinstance(problem, kind):
-                return told, str(problem), "", b""
-        self._notes.complaints.append(f"{wish.name} was told {problem!r}, which is no verdict")
-        return Told.UNKNOWN, repr(problem), "", b""
+                return outcome, str(problem), "", b""
+        self._notes.complaints.append(
+            f"{intent.name} was answered {problem!r}, which is no verdict"
+        )
+        return Outcome.UNKNOWN, repr(problem), "", b""

@@ -1,6 +1,6 @@
 """The auditor of the catalog: the model decides everything again, in the order of the commits.
 
-What was acknowledged is in the chain once and as it was told; what was refused is not, and was refused
+What was acknowledged is in the chain once and as it was answered; what was refused is not, and was refused
 rightly in some state between its call and its answer; what is unknown is there at most once. The files at
 each number, the events that its commits name and the model all say the same.
 """
@@ -20,7 +20,7 @@ from .catalog_answers import Refusal, check_replies, refusals, same_object
 from .catalog_files import State, lay, rows_of, unversioned
 from .catalog_history import CatalogHistory, Version
 from .catalog_model import Model
-from .catalog_notes import CatalogNotes, Wish
+from .catalog_notes import CatalogNotes, Intent
 from .model_rows import Refused, plain
 from .objects import SimObjects
 from .process import FURTHEST_CLOCK_MS
@@ -45,9 +45,9 @@ class CatalogAudit:
         self._state: State = {}
         self._orders: dict[tuple[str, tuple[object, ...]], tuple[int, int]] = {}
         self._rebuilt: State = {}
-        self._wishes = {wish.actor: wish for wish in notes.wishes}
-        self._deeds: dict[str, list[Version]] = {}  # by actor
-        self._open: list[Refusal] = refusals(notes.wishes, self._history)
+        self._intents = {intent.actor: intent for intent in notes.intents}
+        self._versions_by_actor: dict[str, list[Version]] = {}  # by actor
+        self._open: list[Refusal] = refusals(notes.intents, self._history)
         self._wrong = self._history.wrong
         self.tally: Counter[str] = Counter()
 
@@ -63,10 +63,10 @@ class CatalogAudit:
             self._judge_refusals(version.number, whole=True)
             self._check_sightings(version)
         for refusal in self._open:
-            self._say(f"{refusal.wish.name} was refused with {refusal.code}: at no time rightly")
-        for wish in self._notes.wishes:
-            landed = self._deeds.get(wish.actor, [])
-            self._wrong += check_replies(wish, landed, self._calls)
+            self._say(f"{refusal.intent.name} was refused with {refusal.code}: at no time rightly")
+        for intent in self._notes.intents:
+            landed = self._versions_by_actor.get(intent.actor, [])
+            self._wrong += check_replies(intent, landed, self._calls)
         return self._wrong
 
     # the chain
@@ -87,7 +87,7 @@ class CatalogAudit:
         commit, manifest = version.commit, version.manifest
         if (commit.number, commit.commit_ulid) != (version.number, manifest.commit_ulid):
             self._say(f"the commit record of {version.number} speaks of {commit.number}")
-        if tuple(deed.request_id for deed in commit.deeds) != manifest.requests:
+        if tuple(operation.request_id for operation in commit.deeds) != manifest.requests:
             self._say(f"manifest {version.number} and its commit name different requests")
 
     def _check_step(self, parent: Version, child: Version) -> None:
@@ -116,8 +116,8 @@ class CatalogAudit:
         self.tally[f"{version.commit.kind.value} commits"] += 1
         self.tally["shared commits"] += len(version.commit.deeds) > 1
         if version.commit.kind is CommitKind.DDL:
-            for position, deed in enumerate(version.commit.deeds):
-                self._carry_out(version, deed)
+            for position, operation in enumerate(version.commit.deeds):
+                self._carry_out(version, operation)
                 if position < len(version.commit.deeds) - 1:
                     self._judge_refusals(version.number, whole=False)
         self._read_files(version)
@@ -125,38 +125,46 @@ class CatalogAudit:
             self._forget(version, before)
         self._compare(version)
         changed = _visible(self._state) != _visible(before)
-        said = version.manifest.rows_changed_at == version.number
-        if changed and not said:
+        recorded = version.manifest.rows_changed_at == version.number
+        if changed and not recorded:
             self._say(f"{version.number} changed rows and does not say so")
 
-    def _carry_out(self, version: Version, deed: CommitOperation) -> None:
-        wish = self._wishes.get(deed.actor)
-        request: Ddl = CreateCatalog(name=DEFAULT_CATALOG) if wish is None else wish.request
-        if wish is None and deed.actor != SYSTEM:
-            self._say(f"nobody wished for {deed}")
-        self._deeds.setdefault(deed.actor, []).append(version)
-        for key, row in rows_of(self._history.bodies, deed):
+    def _carry_out(self, version: Version, operation: CommitOperation) -> None:
+        intent = self._intents.get(operation.actor)
+        request: Ddl = CreateCatalog(name=DEFAULT_CATALOG) if intent is None else intent.request
+        if intent is None and operation.actor != SYSTEM:
+            self._say(f"no user asked for {operation}")
+        self._versions_by_actor.setdefault(operation.actor, []).append(version)
+        for key, row in rows_of(self._history.bodies, operation):
             self._rebuilt[key] = {**row, "_commit": version.number}
         try:
             row = self._model.carry_out(
-                request, actor=deed.actor, at=deed.at, new_id=deed.object_id, number=version.number
+                request,
+                actor=operation.actor,
+                at=operation.at,
+                new_id=operation.object_id,
+                number=version.number,
             )
         except Refused as refused:
-            self._say(f"{deed.actor} was carried out at {version.number}: {refused.code} was right")
+            self._say(
+                f"{operation.actor} was carried out at {version.number}: {refused.code} was right"
+            )
             return
-        if wish is not None:
-            self._check_told(wish, row)
+        if intent is not None:
+            self._check_answer(intent, row)
 
-    def _check_told(self, wish: Wish, row: dict[str, object]) -> None:
+    def _check_answer(self, intent: Intent, row: dict[str, object]) -> None:
         columns = self._model.live_columns(str(row["table_id"])) if "table_id" in row else []
-        for reply in wish.replies:
+        for reply in intent.replies:
             if reply.body and reply.number >= 0:
-                said = msgspec.json.decode(reply.body)
+                answer = msgspec.json.decode(reply.body)
                 names = [column["name"] for column in columns]
-                if not same_object(said["object"], row) or names != [
-                    column["name"] for column in said["columns"]
+                if not same_object(answer["object"], row) or names != [
+                    column["name"] for column in answer["columns"]
                 ]:
-                    self._say(f"{wish.name} was told {said['object']}, and it is {plain(row)}")
+                    self._say(
+                        f"{intent.name} was answered {answer['object']}, and it is {plain(row)}"
+                    )
 
     def _read_files(self, version: Version) -> None:
         """The state as the files at a number have it; of a commit only the new ones are read."""
@@ -220,7 +228,7 @@ class CatalogAudit:
                 else (refusal.low < number <= refusal.high)
             )
             right = now and any(
-                self._model.verdict(refusal.wish.request, actor=refusal.wish.actor, at=at)
+                self._model.verdict(refusal.intent.request, actor=refusal.intent.actor, at=at)
                 == refusal.code
                 for at in refusal.moments
             )
@@ -246,7 +254,7 @@ class CatalogAudit:
 
 
 def _visible(state: State) -> State:
-    """Without the marks that moved tables leave behind: nobody sees them."""
+    """Without the marks that moved tables leave behind: no reader sees them."""
     return {key: row for key, row in state.items() if not row.get("_moved")}
 
 

@@ -45,13 +45,15 @@ def lay(state: State, orders: dict[Key, tuple[int, int]], table: str, raw: bytes
             state[key], orders[key] = row, order
 
 
-def rows_of(bodies: dict[str, bytes], deed: CommitOperation) -> list[tuple[Key, Row]]:
-    """The rows that a deed's event carries, from the very line of the ledger that the deed names."""
-    lines = bodies[deed.event_path].split(b"\n")
-    envelope = json.decode(lines[deed.line], Envelope)
-    said, tables = read_event(envelope)
-    if (envelope.event_id, said.request_id) != (deed.event_id, deed.request_id):
-        raise AssertionError(f"{deed.event_path}#{deed.line} is not the event of {deed.request_id}")
+def rows_of(bodies: dict[str, bytes], operation: CommitOperation) -> list[tuple[Key, Row]]:
+    """The rows in the event of an operation, from the line of the ledger that the operation names."""
+    lines = bodies[operation.event_path].split(b"\n")
+    envelope = json.decode(lines[operation.line], Envelope)
+    change, tables = read_event(envelope)
+    if (envelope.event_id, change.request_id) != (operation.event_id, operation.request_id):
+        raise AssertionError(
+            f"{operation.event_path}#{operation.line} is not the event of {operation.request_id}"
+        )
     return [
         (_key(table, values), _tidy(values))
         for table, rows in tables.items()

@@ -93,7 +93,7 @@ class CatalogHistory:
             self._check_collected(number, mutation.at_ms)
         elif number < len(self.versions):
             if number >= self.floor:
-                self._say(f"manifest {number} was made anew above the floor {self.floor}")
+                self._say(f"manifest {number} was created again above the floor {self.floor}")
         elif number > len(self.versions):
             self._say(f"manifest {number} was made above a hole")
         else:
@@ -143,10 +143,10 @@ class CatalogHistory:
         return True
 
     def _check_kept(self, objects: SimObjects) -> None:
-        there = set(objects.keys())
+        stored_keys = set(objects.keys())
         for version in self.versions[self.floor :]:
             key = f"{Scope().prefix}{MANIFESTS}/{version.number:020d}.json"
-            if key not in there or objects.get(key) != version.entry.raw:
+            if key not in stored_keys or objects.get(key) != version.entry.raw:
                 self._say(f"manifest {version.number} is gone, with the floor at {self.floor}")
 
     def _say(self, what: str) -> None:

@@ -202,7 +202,7 @@ class Model:
         name = named(request.name)
         schema = self._schema(request.schema)
         columns = model_columns.fresh(
-            self._new_id, request.columns, first_field=1, at=0, life=self._life()
+            self._new_id, request.columns, first_field=1, at=0, lifetime=self._lifetime()
         )
         model_columns.refuse_doubles(columns)
         self._refuse_taken(self._table_in(schema["schema_id"], name))
@@ -252,7 +252,7 @@ class Model:
         table = self._expected(self._table(request.target), request)
         before = self.live_columns(table["table_id"])
         row = {**table, **self._touched()}
-        after, last_field = model_columns.changed(table, before, request, self._life())
+        after, last_field = model_columns.changed(table, before, request, self._lifetime())
         gone = [each for each in after if each.get("dropped_at")]
         after = [each for each in after if not each.get("dropped_at")]
         for position, column in enumerate(after):
@@ -319,19 +319,19 @@ class Model:
         )
 
     def _catalog(self, name: str) -> Row:
-        return _found(self._catalog_named(name))
+        return _existing(self._catalog_named(name))
 
     def _schema(self, name: ddl.SchemaName) -> Row:
         catalog = self._catalog(name.catalog)["catalog_id"]
-        found: Row | None = None
+        schema: Row | None = None
         for level in name.path:
-            parent = None if found is None else found["schema_id"]
-            found = _found(self._schema_in(catalog, parent, level))
-        return _found(found)
+            parent = None if schema is None else schema["schema_id"]
+            schema = _existing(self._schema_in(catalog, parent, level))
+        return _existing(schema)
 
     def _table(self, name: ddl.TableName) -> Row:
         schema = self._schema(ddl.SchemaName(name.catalog, name.schema))
-        return _found(self._table_in(schema["schema_id"], name.table))
+        return _existing(self._table_in(schema["schema_id"], name.table))
 
     def live_columns(self, table_id: str) -> list[Row]:
         """The columns of a table, by position."""
@@ -339,10 +339,10 @@ class Model:
         return sorted((row for row in mine if _there(row)), key=lambda row: row["position"])
 
     def _by_id(self, object_id: str) -> tuple[str, Row]:
-        place = _found(self.objects.get((object_id,)))
+        place = _existing(self.objects.get((object_id,)))
         rows = {"CATALOG": self.catalogs, "SCHEMA": self.schemas, "TABLE": self.tables}
         key = (place["bucket_key"], object_id) if place["kind"] == "TABLE" else (object_id,)
-        return place["kind"], _found(rows[place["kind"]].get(key))
+        return place["kind"], _existing(rows[place["kind"]].get(key))
 
     def _container(self, row: Row) -> Row | None:
         if "table_id" in row:
@@ -398,9 +398,9 @@ class Model:
                 self._move_below(moved)
 
     def _made(self, request: ddl.Description) -> Row:
-        return {**described(request, self._actor), **self._life()}
+        return {**described(request, self._actor), **self._lifetime()}
 
-    def _life(self) -> Row:
+    def _lifetime(self) -> Row:
         return lived(self._actor, self._at)
 
     def _touched(self) -> Row:
@@ -423,13 +423,13 @@ def _there(row: Row) -> bool:
 
 
 def _only(rows: Iterator[Row]) -> Row | None:
-    found = list(rows)
-    if len(found) > 1:
-        raise AssertionError(f"two rows at one place: {found}")
-    return found[0] if found else None
+    matches = list(rows)
+    if len(matches) > 1:
+        raise AssertionError(f"two rows at one place: {matches}")
+    return matches[0] if matches else None
 
 
-def _found(row: Row | None) -> Row:
+def _existing(row: Row | None) -> Row:
     if row is None:
         raise Refused("not_found")
     return row

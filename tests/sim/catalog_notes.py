@@ -6,14 +6,14 @@ from enum import Enum
 from arco.catalog.ddl import CreateSchema, CreateTable, Ddl, SchemaName, TableName
 
 
-class Told(Enum):
-    """What somebody was told about a request."""
+class Outcome(Enum):
+    """How a request was answered."""
 
     DONE = "done"
     REFUSED = "refused"
     UNAVAILABLE = "unavailable"  # not done; under a key perhaps by another hand
     UNKNOWN = "unknown"
-    EXPIRED = "expired"  # the key is too old to tell
+    EXPIRED = "expired"  # the key is too old to know
     CORRUPT = "corrupt"  # stored bytes were missing
 
 
@@ -21,7 +21,7 @@ class Told(Enum):
 class Reply:
     """An answer, and between which positions of the log its call was under way."""
 
-    told: Told
+    outcome: Outcome
     sent: int
     answered: int
     sent_ms: float
@@ -34,8 +34,8 @@ class Reply:
 
 
 @dataclass
-class Wish:
-    """What a user wants once. Its name is its actor's, so that its deeds can be told from others'."""
+class Intent:
+    """What a user wants once. Its name is its actor's, so that its operations can be identified."""
 
     name: str
     request: Ddl
@@ -52,7 +52,7 @@ class Wish:
 
     @property
     def is_answered(self) -> bool:
-        return any(reply.told in (Told.DONE, Told.REFUSED) for reply in self.replies)
+        return any(reply.outcome in (Outcome.DONE, Outcome.REFUSED) for reply in self.replies)
 
     @property
     def is_open(self) -> bool:
@@ -75,17 +75,17 @@ class Sighting:
 class CatalogNotes:
     """All of it."""
 
-    wishes: list[Wish] = field(default_factory=list)
+    intents: list[Intent] = field(default_factory=list)
     sightings: list[Sighting] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)  # errors that no rule allows
     finished: bool = False
-    ids: list[str] = field(default_factory=list)  # of objects that users were told of
+    ids: list[str] = field(default_factory=list)  # of objects that answers have named
     numbers: list[int] = field(default_factory=list)  # of commits
     schemas: list[SchemaName] = field(default_factory=list)  # that were there when last heard of
     tables: list[TableName] = field(default_factory=list)
 
     def heard(self, request: Ddl, object_id: str, number: int) -> None:
-        """A user was told of a success: what it speaks of is worth another wish."""
+        """A request succeeded: the objects it names are worth another request."""
         if object_id not in self.ids:
             self.ids.append(object_id)
         self.numbers.append(number)

@@ -1,4 +1,4 @@
-"""Wishes: requests of every kind, drawn from so few names that they meet each other all the time."""
+"""Random requests of every kind, drawn from so few names that they meet each other all the time."""
 
 import random
 from collections.abc import Callable
@@ -15,8 +15,8 @@ _COLUMNS = ("a", "b", "c")
 _TYPES = ("bigint", "string", "int")
 
 
-class Whims:
-    """What one user comes to want."""
+class RandomRequests:
+    """The requests of one user."""
 
     def __init__(self, rng: random.Random, notes: CatalogNotes) -> None:
         self._rng = rng

@@ -1,8 +1,8 @@
-"""The story of the catalog: users, API processes, compactors behind a network, readers and a janitor.
+"""The scenario of the catalog: users, API processes, compactors behind a network, readers and a janitor.
 
 Users send requests of every kind, with and without idempotency keys, to any API process; those decide and
 have a compactor publish, which merges beside that. All but the users crash, sleep and stall. Dropped things
-are forgotten, old manifests collected and files that nobody names deleted while readers hold on to what
+are forgotten, old manifests collected and unnamed files deleted while readers hold on to what
 they have. Afterwards the model decides everything again.
 """
 
@@ -23,13 +23,13 @@ from arco.storage.roles import Role
 
 from .catalog_api import UNDROP_FOR, Api, Call, Inbox
 from .catalog_audit import CatalogAudit
-from .catalog_notes import CatalogNotes, Sighting, Wish
-from .catalog_requests import Whims
+from .catalog_notes import CatalogNotes, Intent, Sighting
+from .catalog_requests import RandomRequests
 from .chaos import Chaos, Storm
 from .faults import drawn
 from .objects import SimObjects
 from .opening import opened
-from .process import Ambush, Life, Process
+from .process import Ambush, Incarnation, Process
 from .rpc import BAD, Exchange, RemotePort, Wires
 from .world import HOUR_MS, MINUTE_MS, SECOND_MS, World
 
@@ -41,11 +41,9 @@ _APIS = 3
 _COMPACTORS = 2
 _USERS = 4
 _ROUNDS = 3
-_AT_ONCE = 3  # wishes of one user
+_AT_ONCE = 3  # intents of one user
 _KEY_LIFE_MS = 5 * HOUR_MS
-_PATIENCE_MS = (
-    2.5 * HOUR_MS
-)  # users stop long before their key's life is over, whatever the clocks say
+_PATIENCE_MS = 2.5 * HOUR_MS  # users stop long before their key expires, whatever the clocks say
 _BEAT_MS = 1.0 * HOUR_MS
 _SLOWEST_MS = 2.5 * SECOND_MS
 _CHAOS_MS = 8.0 * HOUR_MS
@@ -53,7 +51,7 @@ _CALM_MS = 10.0 * HOUR_MS
 
 
 class CatalogScenario:
-    """Everybody who has to do with the catalog."""
+    """All processes that use the catalog."""
 
     name = "catalog"
 
@@ -71,7 +69,7 @@ class CatalogScenario:
         # Some seeds are quiet: then what a sleeper left half done is not overtaken by the next request.
         self._is_quiet = world.stream("pace").random() < 0.3
         weather = drawn(world.stream("weather"))
-        # Slower than this, and nobody holds a lease for as long as it takes to use it.
+        # On a slower store no process holds a lease for as long as it takes to use it.
         weather = replace(weather, slowest_ms=min(weather.slowest_ms, _SLOWEST_MS))
         self._objects = SimObjects(world, weather)
         wires = BAD.drawn(world.stream("wiring"))
@@ -92,21 +90,21 @@ class CatalogScenario:
             "an API process crashes": lambda: self._crash(apis),
             "a compactor crashes": lambda: self._crash(compactors),
         }
-        everybody = [*apis, *compactors, *others]
+        all_processes = [*apis, *compactors, *others]
         storm = Storm(every_ms=15 * MINUTE_MS, longest_sleep_ms=3 * HOUR_MS)
         if self._is_quiet:
             storm = replace(storm, **dict.fromkeys(("crash", "suspend", "stall", "lid"), 0.2))
             pranks["a compactor takes a nap"] = lambda: self._nap(compactors)
         until_ms = _CHAOS_MS
         Chaos(
-            world, self._objects, everybody, until_ms=until_ms, storm=storm, pranks=pranks
+            world, self._objects, all_processes, until_ms=until_ms, storm=storm, pranks=pranks
         ).start()
 
     def audit(self, world: World) -> list[str]:
         audit = CatalogAudit(self._objects, self.notes, self._exchange.calls, UNDROP_FOR)
-        found = audit.violations()
+        violations = audit.violations()
         world.tally.update(audit.tally)
-        return found
+        return violations
 
     # chaos
 
@@ -121,8 +119,8 @@ class CatalogScenario:
         def strike() -> None:
             victim.suspend(min(ms, max(0.0, _CHAOS_MS - self._world.now_ms)))
 
-        if victim.life is not None:
-            victim.life.ambush(Ambush(rng.randint(2, 6), strike, for_creates=True))
+        if victim.incarnation is not None:
+            victim.incarnation.ambush(Ambush(rng.randint(2, 6), strike, for_creates=True))
 
     def _doze(self, processes: list[Process]) -> None:
         """Suspend a process between two of its next steps, past its lease, a takeover or more."""
@@ -134,10 +132,10 @@ class CatalogScenario:
         def strike() -> None:
             victim.suspend(min(ms, max(0.0, _CHAOS_MS - self._world.now_ms)))
 
-        if victim.life is not None:
+        if victim.incarnation is not None:
             creates = rng.random() < 0.5
             steps = rng.randint(1, 6 if creates else 60)
-            victim.life.ambush(Ambush(steps, strike, for_creates=creates))
+            victim.incarnation.ambush(Ambush(steps, strike, for_creates=creates))
 
     def _crash(self, processes: list[Process]) -> None:
         """End a process right after one of its next creates, and start it again soon."""
@@ -149,65 +147,67 @@ class CatalogScenario:
                 victim.crash()
                 self._world.after(pause_ms, victim.restart)
 
-        if victim.life is not None:
-            victim.life.ambush(Ambush(rng.randint(1, 6), strike, for_creates=True))
+        if victim.incarnation is not None:
+            victim.incarnation.ambush(Ambush(rng.randint(1, 6), strike, for_creates=True))
 
     # processes
 
-    async def _serve(self, life: Life) -> None:
-        store = await opened(self._objects, life, Role.API)
-        port = RemotePort(self._exchange, life)
-        api = Api(life, store, port, self.notes, self._objects, key_life_ms=round(_KEY_LIFE_MS))
+    async def _serve(self, incarnation: Incarnation) -> None:
+        store = await opened(self._objects, incarnation, Role.API)
+        port = RemotePort(self._exchange, incarnation)
+        api = Api(
+            incarnation, store, port, self.notes, self._objects, key_life_ms=round(_KEY_LIFE_MS)
+        )
         await api.begin()
-        name = life.name.partition(".")[0]
-        inbox = self._inboxes[name] = Inbox([], life.runtime.tasks.event())
+        name = incarnation.name.partition(".")[0]
+        inbox = self._inboxes[name] = Inbox([], incarnation.runtime.tasks.event())
         await api.serve(inbox)
 
-    async def _compact(self, life: Life) -> None:
-        store = await opened(self._objects, life, Role.COMPACTOR)
+    async def _compact(self, incarnation: Incarnation) -> None:
+        store = await opened(self._objects, incarnation, Role.COMPACTOR)
         compactor = CatalogCompactor(store, retention=UNDROP_FOR, grace=FORGET_AFTER)
-        self._exchange.open(life.name.partition(".")[0], life, compactor)
-        rng = life.world.stream("merging whims")
+        self._exchange.open(incarnation.name.partition(".")[0], incarnation, compactor)
+        rng = incarnation.world.stream("merging whims")
         while True:
             pause_ms = rng.expovariate(1 / (40 * MINUTE_MS))
             if rng.random() < 0.5:  # beside the users' requests, and other merges
-                pause_ms += _BEAT_MS - (life.world.now_ms + pause_ms) % _BEAT_MS
-            await life.runtime.clock.sleep(pause_ms + 2 * SECOND_MS * rng.random())
-            started_ms = life.world.now_ms
+                pause_ms += _BEAT_MS - (incarnation.world.now_ms + pause_ms) % _BEAT_MS
+            await incarnation.runtime.clock.sleep(pause_ms + 2 * SECOND_MS * rng.random())
+            started_ms = incarnation.world.now_ms
             try:
                 if await compactor.merge() is not None:
-                    life.world.tally["merges"] += 1
+                    incarnation.world.tally["merges"] += 1
             except ArcoError as problem:
-                life.world.tally["merges given up"] += 1
-                self._judge(life, problem, started_ms)
+                incarnation.world.tally["merges given up"] += 1
+                self._judge(incarnation, problem, started_ms)
             beside = compactor.merge_problem  # of a merge that a long tail has begun, at any time
             if beside is not None and not isinstance(beside, ArcoError):
-                self.notes.complaints.append(f"{life.name} met {beside!r} in a merge")
+                self.notes.complaints.append(f"{incarnation.name} met {beside!r} in a merge")
 
-    async def _tidy(self, life: Life) -> None:
-        store = await opened(self._objects, life, Role.JANITOR)
-        port = RemotePort(self._exchange, life)
-        rng = life.world.stream("janitor whims")
+    async def _tidy(self, incarnation: Incarnation) -> None:
+        store = await opened(self._objects, incarnation, Role.JANITOR)
+        port = RemotePort(self._exchange, incarnation)
+        rng = incarnation.world.stream("janitor whims")
         while True:
             longest_ms = (0.4 if self._is_quiet else 1.0) * HOUR_MS
-            await life.runtime.clock.sleep(6 * MINUTE_MS + rng.random() * longest_ms)
-            started_ms = life.world.now_ms
+            await incarnation.runtime.clock.sleep(6 * MINUTE_MS + rng.random() * longest_ms)
+            started_ms = incarnation.world.now_ms
             try:
                 gone = await collect_garbage(store, port, retention_ms=SHORTEST_RETENTION_MS)
             except ArcoError as problem:
-                life.world.tally["collections given up"] += 1
-                self._judge(life, problem, started_ms)
+                incarnation.world.tally["collections given up"] += 1
+                self._judge(incarnation, problem, started_ms)
                 continue
             for kind in ("manifests", "commits", "files", "keys", "segments", "slots", "leases"):
-                life.world.tally[f"{kind} collected"] += getattr(gone, kind).objects
+                incarnation.world.tally[f"{kind} collected"] += getattr(gone, kind).objects
 
-    async def _read(self, life: Life) -> None:
-        store = await opened(self._objects, life, Role.READER)
-        rng = life.world.stream("reader whims")
+    async def _read(self, incarnation: Incarnation) -> None:
+        store = await opened(self._objects, incarnation, Role.READER)
+        rng = incarnation.world.stream("reader whims")
         while True:
-            await life.runtime.clock.sleep(float(SECOND_MS * (3_000 ** rng.random())))
+            await incarnation.runtime.clock.sleep(float(SECOND_MS * (3_000 ** rng.random())))
             reader = SnapshotReader(store)
-            sent, sent_ms = len(self._objects.log), life.world.now_ms
+            sent, sent_ms = len(self._objects.log), incarnation.world.now_ms
             try:
                 snapshot = await reader.head()
                 if snapshot.number < 0:
@@ -215,44 +215,46 @@ class CatalogScenario:
                 answered = len(self._objects.log)
                 # Held for a while before its files are read, though not as long as it is kept.
                 hold_ms = SHORTEST_RETENTION_MS * 0.9 * rng.random() ** 3
-                await life.runtime.clock.sleep(hold_ms)
+                await incarnation.runtime.clock.sleep(hold_ms)
                 live = await look_around(snapshot)
             except ArcoError as problem:
-                self._judge(life, problem, sent_ms)
+                self._judge(incarnation, problem, sent_ms)
                 continue
             self.notes.sightings.append(
-                Sighting(life.name, snapshot.number, snapshot.sha256, sent, answered, live)
+                Sighting(incarnation.name, snapshot.number, snapshot.sha256, sent, answered, live)
             )
-            life.world.tally["snapshots read"] += 1
+            incarnation.world.tally["snapshots read"] += 1
 
-    def _judge(self, life: Life, problem: Exception, started_ms: float) -> None:
-        """A store that does not answer is excused, and files that went while somebody slept."""
+    def _judge(self, incarnation: Incarnation, problem: Exception, started_ms: float) -> None:
+        """A store that does not answer is excused, and files collected while the process slept."""
         if isinstance(problem, Unavailable | Unknown):
             return
-        overslept = life.world.now_ms - started_ms >= SHORTEST_RETENTION_MS
+        overslept = incarnation.world.now_ms - started_ms >= SHORTEST_RETENTION_MS
         if isinstance(problem, Corrupt | NotFound) and overslept:
             return
-        self.notes.complaints.append(f"{life.name} met {problem!r}")
+        self.notes.complaints.append(f"{incarnation.name} met {problem!r}")
 
-    def _user(self, number: int) -> Callable[[Life], Coroutine[Any, Any, None]]:
+    def _user(self, number: int) -> Callable[[Incarnation], Coroutine[Any, Any, None]]:
         rng = self._world.stream(f"user{number} whims")
-        whims = Whims(rng, self.notes)
+        random_requests = RandomRequests(rng, self.notes)
 
-        async def main(life: Life) -> None:
-            book: list[Wish] = []
+        async def main(incarnation: Incarnation) -> None:
+            earlier: list[Intent] = []
             for _ in range(2 if self._is_quiet else _ROUNDS):
-                await life.runtime.clock.sleep(self._pause_ms(rng))
+                await incarnation.runtime.clock.sleep(self._pause_ms(rng))
                 several = 1 if self._is_quiet else _AT_ONCE
                 api = self._api(rng)
                 wanted = [
-                    self._wish(f"u{number}w{len(book) + n}", api, whims, rng)
+                    self._new_intent(f"u{number}w{len(earlier) + n}", api, random_requests, rng)
                     for n in range(several)
                 ]
-                book += wanted
-                await life.runtime.tasks.gather(*(self._pursue(life, wish, rng) for wish in wanted))
-            for wish in book:  # a queue delivers again what it had kept for a while
-                if wish.keyed and not wish.given_up and rng.random() < 0.3:
-                    await self._repeat(life, wish, rng)
+                earlier += wanted
+                await incarnation.runtime.tasks.gather(
+                    *(self._pursue(incarnation, intent, rng) for intent in wanted)
+                )
+            for intent in earlier:  # a queue delivers again what it had kept for a while
+                if intent.keyed and not intent.given_up and rng.random() < 0.3:
+                    await self._repeat(incarnation, intent, rng)
             self._users_left -= 1
 
         return main
@@ -264,30 +266,34 @@ class CatalogScenario:
             return int(now_ms / _BEAT_MS) % _APIS
         return rng.randrange(_APIS)
 
-    def _wish(self, name: str, api: int, whims: Whims, rng: random.Random) -> Wish:
+    def _new_intent(
+        self, name: str, api: int, random_requests: RandomRequests, rng: random.Random
+    ) -> Intent:
         keyed = rng.random() < (0.1 if self._is_quiet else 0.5)
-        wish = Wish(name, whims.next(), keyed=keyed, api=api)
-        wish.sent, wish.sent_ms = len(self._objects.log), self._world.now_ms
-        self.notes.wishes.append(wish)
-        return wish
+        intent = Intent(name, random_requests.next(), keyed=keyed, api=api)
+        intent.sent, intent.sent_ms = len(self._objects.log), self._world.now_ms
+        self.notes.intents.append(intent)
+        return intent
 
-    async def _repeat(self, life: Life, wish: Wish, rng: random.Random) -> None:
-        if life.world.now_ms < self._deadline_ms(wish):
-            await self._send(life, wish, rng)
+    async def _repeat(self, incarnation: Incarnation, intent: Intent, rng: random.Random) -> None:
+        if incarnation.world.now_ms < self._deadline_ms(intent):
+            await self._send(incarnation, intent, rng)
 
-    async def _pursue(self, life: Life, wish: Wish, rng: random.Random) -> None:
-        """Send a wish; under a key, until there is an answer."""
-        await self._send(life, wish, rng)
+    async def _pursue(self, incarnation: Incarnation, intent: Intent, rng: random.Random) -> None:
+        """Send an intent; under a key, until there is an answer."""
+        await self._send(incarnation, intent, rng)
         pause_ms = 300.0
-        while wish.keyed and wish.is_open:
-            if life.world.now_ms > self._deadline_ms(wish):
+        while intent.keyed and intent.is_open:
+            if incarnation.world.now_ms > self._deadline_ms(intent):
                 break
-            await life.runtime.clock.sleep(pause_ms * (0.5 + rng.random()))
+            await incarnation.runtime.clock.sleep(pause_ms * (0.5 + rng.random()))
             pause_ms = min(2 * pause_ms, 10.0 * MINUTE_MS)
-            await self._send(life, wish, rng)
-        wish.given_up = wish.is_open
-        if wish.keyed and not wish.given_up and rng.random() < 0.3:
-            await self._repeat(life, wish, rng)  # a proxy sends again what was answered already
+            await self._send(incarnation, intent, rng)
+        intent.given_up = intent.is_open
+        if intent.keyed and not intent.given_up and rng.random() < 0.3:
+            await self._repeat(
+                incarnation, intent, rng
+            )  # a proxy sends again what was answered already
 
     def _pause_ms(self, rng: random.Random) -> float:
         now_ms = self._world.now_ms
@@ -299,65 +305,65 @@ class CatalogScenario:
             return _BEAT_MS - now_ms % _BEAT_MS + rng.random() * 200
         return float(SECOND_MS * (4_000 ** rng.random()))
 
-    def _deadline_ms(self, wish: Wish) -> float:
-        return wish.sent_ms + _PATIENCE_MS
+    def _deadline_ms(self, intent: Intent) -> float:
+        return intent.sent_ms + _PATIENCE_MS
 
-    async def _send(self, life: Life, wish: Wish, rng: random.Random) -> None:
-        copies = 2 if wish.keyed and rng.random() < 0.25 else 1  # to two servers at once
-        calls = [self._deliver(life, wish, rng) for _ in range(copies)]
+    async def _send(self, incarnation: Incarnation, intent: Intent, rng: random.Random) -> None:
+        copies = 2 if intent.keyed and rng.random() < 0.25 else 1  # to two servers at once
+        calls = [self._deliver(incarnation, intent, rng) for _ in range(copies)]
         patience_ms = float(500 * (200 ** rng.random()))
         for call in calls:
             if call is None:
                 continue
             try:
-                await life.runtime.tasks.deadline(patience_ms, call.replied.wait())
+                await incarnation.runtime.tasks.deadline(patience_ms, call.replied.wait())
             except TimeoutError:
-                life.world.tally["answers lost"] += 1
+                incarnation.world.tally["answers lost"] += 1
 
-    def _deliver(self, life: Life, wish: Wish, rng: random.Random) -> Call | None:
-        api = wish.api if rng.random() < 0.5 else rng.randrange(_APIS)
-        if wish.sent_ms == life.world.now_ms:
-            api = wish.api
+    def _deliver(self, incarnation: Incarnation, intent: Intent, rng: random.Random) -> Call | None:
+        api = intent.api if rng.random() < 0.5 else rng.randrange(_APIS)
+        if intent.sent_ms == incarnation.world.now_ms:
+            api = intent.api
         inbox = self._inboxes.get(f"api{api}")
         if inbox is None:
             return None
         sent = len(self._objects.log)
-        call = Call(wish, life.runtime.tasks.event(), sent, life.world.now_ms)
+        call = Call(intent, incarnation.runtime.tasks.event(), sent, incarnation.world.now_ms)
         inbox.calls.append(call)
         inbox.rung.set()
-        life.world.note(life.name, f"sends {wish.name} {wish.request}")
+        incarnation.world.note(incarnation.name, f"sends {intent.name} {intent.request}")
         return call
 
-    async def _conclude(self, life: Life) -> None:
+    async def _conclude(self, incarnation: Incarnation) -> None:
         """When all users are done, read what there is from an empty process, and stop."""
-        await life.runtime.clock.sleep(_CHAOS_MS)
-        reader = SnapshotReader(await opened(self._objects, life, Role.READER))
+        await incarnation.runtime.clock.sleep(_CHAOS_MS)
+        reader = SnapshotReader(await opened(self._objects, incarnation, Role.READER))
         while self._users_left:
-            await life.runtime.clock.sleep(10 * MINUTE_MS)
-        if not await self._can_change(life):
+            await incarnation.runtime.clock.sleep(10 * MINUTE_MS)
+        if not await self._can_change(incarnation):
             return
         sent = len(self._objects.log)
         snapshot = await reader.head()
         answered = len(self._objects.log)
         live = await look_around(snapshot)
         self.notes.sightings.append(
-            Sighting(life.name, snapshot.number, snapshot.sha256, sent, answered, live)
+            Sighting(incarnation.name, snapshot.number, snapshot.sha256, sent, answered, live)
         )
         self.notes.finished = True
-        life.world.stop()
+        incarnation.world.stop()
 
-    async def _can_change(self, life: Life) -> bool:
+    async def _can_change(self, incarnation: Incarnation) -> bool:
         """Whether one more change is made, now that everything works."""
-        rng = life.world.stream("last whims")
+        rng = incarnation.world.stream("last whims")
         for attempt in range(10):
             request = UpdateCatalog(target=CatalogName("default"), comment="the end")
-            wish = Wish(f"last{attempt}", request, keyed=False, api=attempt % _APIS)
-            wish.sent, wish.sent_ms = len(self._objects.log), life.world.now_ms
-            self.notes.wishes.append(wish)
-            await self._send(life, wish, rng)
-            if not wish.is_open:
+            intent = Intent(f"last{attempt}", request, keyed=False, api=attempt % _APIS)
+            intent.sent, intent.sent_ms = len(self._objects.log), incarnation.world.now_ms
+            self.notes.intents.append(intent)
+            await self._send(incarnation, intent, rng)
+            if not intent.is_open:
                 return True
-            await life.runtime.clock.sleep(MINUTE_MS)
+            await incarnation.runtime.clock.sleep(MINUTE_MS)
         self.notes.complaints.append("nothing can be changed any more, though all works")
         return False
 
@@ -381,8 +387,8 @@ async def _tables(snapshot: Snapshot, schema_id: str, above: str) -> list[tuple[
     seen: list[tuple[str, str, int]] = []
     for table in await snapshot.tables(schema_id):
         name = f"{above}.{table.row.name}"
-        found = await snapshot.find(table.row.table_id)
-        seen.append((name, table.row.table_id, found.commit))
+        details = await snapshot.find(table.row.table_id)
+        seen.append((name, table.row.table_id, details.commit))
         seen += [
             (f"{name}:{column.row.position}:{column.row.name}", column.row.column_id, column.commit)
             for column in await snapshot.columns(table.row.table_id)

@@ -1,8 +1,8 @@
-"""The auditor of a chain: holds what users were told against what the store applied.
+"""The auditor of a chain: compares the answers to users with what the store applied.
 
-The chain that counts is the one of first creations. A number that was collected and made anew by
-somebody who had slept is dead: it does no harm while it lies below the floor and nobody was told that
-it counts (P7).
+The chain that counts is the one of first creations. A number that was collected and created
+again by a process that had slept is dead: it does no harm while it lies below the floor and no user was
+answered that it counts (P7).
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ from itertools import pairwise
 from arco.storage.entry import Entry, read_entry
 from arco.storage.hint import FloorBody
 
-from .chain_notes import TICK, Deed, Notes, State
+from .chain_notes import TICK, EntryBody, Notes, State
 from .objects import Mutation, SimObjects
 
 
@@ -58,7 +58,7 @@ class ChainAudit:
         elif number not in self._chain:
             self._chain[number] = self._read(mutation.body, number)
         elif number >= self._floor:
-            self._say(f"number {number} was made anew above the floor, which is {self._floor}")
+            self._say(f"number {number} was created again above the floor, which is {self._floor}")
 
     def _follow_floor(self, mutation: Mutation, number: int) -> None:
         if mutation.verb == "delete":
@@ -83,15 +83,15 @@ class ChainAudit:
                 self._say(f"number {child.number} is not younger than its parent")
 
     def _check_operations(self) -> None:
-        done = Counter(entry.body(Deed).operation for entry in self._chain.values())
+        done = Counter(entry.body(EntryBody).operation for entry in self._chain.values())
         for operation, times in done.items():
             if operation != TICK and times > 1:
                 self._say(f"operation {operation} was applied {times} times")
 
     def _check_acknowledgements(self) -> None:
-        told = [order for order in self._notes.orders if order.state is State.ACKNOWLEDGED]
-        by_number = Counter(order.number for order in told)
-        for order in told:
+        acknowledged = [order for order in self._notes.orders if order.state is State.ACKNOWLEDGED]
+        by_number = Counter(order.number for order in acknowledged)
+        for order in acknowledged:
             entry = self._chain.get(order.number)
             if entry is None or entry.sha256() != order.sha256:
                 self._say(f"{order.operation} was acknowledged as {order.number}, which is another")
@@ -111,12 +111,12 @@ class ChainAudit:
             last[seen.reader] = seen.number
 
     def _check_presence(self) -> None:
-        there = set(self._objects.keys())
+        stored_keys = set(self._objects.keys())
         for number, entry in self._chain.items():
             if number < self._floor:
                 continue
             key = f"{self._path}/{number:020d}.json"
-            if key not in there or self._objects.get(key) != entry.raw:
+            if key not in stored_keys or self._objects.get(key) != entry.raw:
                 self._say(f"number {number} is gone, with the floor at {self._floor}")
 
     def _check_liveness(self) -> None:

@@ -1,4 +1,4 @@
-"""A client of the simulated chain: does each operation once, whatever it is told.
+"""A client of the simulated chain: does each operation once, whatever the answers.
 
 It follows the tree of errors to the letter: a conflict means that nothing happened, an unknown
 outcome means to look, from a number known to exist, before anything is tried again (P11).
@@ -10,21 +10,21 @@ from arco.core.errors import Conflict, NotFound, Unavailable, Unknown
 from arco.storage.chain import Chain, Head
 from arco.storage.entry import Entry
 
-from .chain_notes import TICK, Deed, Notes, Order, State
+from .chain_notes import TICK, EntryBody, Notes, Order, State
 from .objects import SimObjects
-from .process import Life
+from .process import Incarnation
 from .world import HOUR_MS, SECOND_MS
 
 _RUSH_MS = 2.0 * HOUR_MS  # at these moments all come at once
 
 
 class Client:
-    """One user's part inside one life of a process."""
+    """One user's part inside one incarnation of a process."""
 
     def __init__(
         self,
         name: str,
-        life: Life,
+        incarnation: Incarnation,
         chain: Chain,
         objects: SimObjects,
         notes: Notes,
@@ -32,15 +32,15 @@ class Client:
         hurry_ms: float,
     ) -> None:
         self._name = name
-        self._world = life.world
-        self._clock = life.runtime.clock
-        self._rng: random.Random = life.world.stream(f"{name} wishes")
+        self._world = incarnation.world
+        self._clock = incarnation.runtime.clock
+        self._rng: random.Random = incarnation.world.stream(f"{name} wishes")
         self._chain = chain
         self._objects = objects
         self._notes = notes
         self._orders = orders
         self._hurry_ms = hurry_ms  # from then on there is no idling
-        self._slowest_thought_ms = life.world.stream("tempers").choice((500, 5_000, 50_000))
+        self._slowest_thought_ms = incarnation.world.stream("tempers").choice((500, 5_000, 50_000))
         self._kept: Head | None = None
         self._antique: Head | None = None
 
@@ -48,7 +48,7 @@ class Client:
         """All orders that are open, one after the other."""
         for order in self._orders:
             if order.is_open:
-                order.doubtful = order.tried  # by an earlier life, which cannot be asked
+                order.doubtful = order.tried  # by an earlier incarnation, which cannot be asked
                 await self._clock.sleep(self._pause_ms())
                 while order.is_open:
                     await self._place(order)
@@ -61,7 +61,7 @@ class Client:
             if order.is_open:
                 await self._clock.sleep(self._thinking_ms())
                 order.base = head.number if order.base is None else order.base
-                self._kept = await self._chain.append(head, Deed(order.operation))
+                self._kept = await self._chain.append(head, EntryBody(order.operation))
                 self._acknowledge(order, self._kept.entry)
         except Conflict:
             self._world.tally["conflicts"] += 1
@@ -102,7 +102,7 @@ class Client:
             self._give_up(order)
             return
         for entry in entries:
-            if entry.body(Deed).operation == order.operation:
+            if entry.body(EntryBody).operation == order.operation:
                 self._acknowledge(order, entry)
 
     def _acknowledge(self, order: Order, entry: Entry | None) -> None:

@@ -1,7 +1,7 @@
-"""The notes of a chain scenario: what its users asked for and were told, kept outside of any process.
+"""The notes of a chain scenario: what its users asked for and were answered, kept outside of any process.
 
 A user survives the crash of the process that served it: it knows what it asked for, and not whether
-it happened. So notes outlive lives, and the auditor holds them against the store's log.
+it happened. So notes outlive incarnations, and the auditor holds them against the store's log.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from arco.storage.entry import Entry
 TICK = "tick"  # what every anonymous operation is called
 
 
-class Deed(msgspec.Struct, frozen=True):
+class EntryBody(msgspec.Struct, frozen=True):
     """What a number of the simulated chain carries."""
 
     operation: str
@@ -55,7 +55,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Sighting:
-    """A head that somebody was shown, between two positions in the store's log."""
+    """A head that a reader was shown, between two positions in the store's log."""
 
     reader: str
     log_before: int

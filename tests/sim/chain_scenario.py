@@ -1,4 +1,4 @@
-"""The story of one numbered chain (P1 to P9): writers, readers and a janitor, over many retentions.
+"""The scenario of one numbered chain (P1 to P9): writers, readers and a janitor, over many retentions.
 
 Writers come in rushes and alone, keep heads for hours, and sleep through retentions between reading
 the head and appending to it; hints are lost and spoiled; the janitor collects whatever it may.
@@ -20,7 +20,7 @@ from .chaos import Chaos, Storm
 from .faults import drawn
 from .objects import SimObjects
 from .opening import opened
-from .process import Ambush, Life, Process
+from .process import Ambush, Incarnation, Process
 from .world import HOUR_MS, MINUTE_MS, SECOND_MS, World
 
 PATH = "manifests/catalog"
@@ -69,38 +69,42 @@ class ChainScenario:
     def audit(self, world: World) -> list[str]:
         return ChainAudit(self._objects, self.notes, f"{Scope().prefix}{PATH}").violations()
 
-    def _process(self, name: str, main: Callable[[Life], Coroutine[Any, Any, None]]) -> Process:
+    def _process(
+        self, name: str, main: Callable[[Incarnation], Coroutine[Any, Any, None]]
+    ) -> Process:
         """A process whose wall clock may be days off: a chain decides nothing by it."""
         return Process(self._world, name, main, furthest_clock_ms=72.0 * HOUR_MS)
 
-    def _writer(self, number: int) -> Callable[[Life], Coroutine[Any, Any, None]]:
-        books = {f"w{number}c{n}": self._book(f"w{number}c{n}") for n in range(_CLIENTS)}
+    def _writer(self, number: int) -> Callable[[Incarnation], Coroutine[Any, Any, None]]:
+        orders_by_client = {
+            f"w{number}c{n}": self._orders(f"w{number}c{n}") for n in range(_CLIENTS)
+        }
 
-        async def main(life: Life) -> None:
-            chain = await self._open(life, Role.COMPACTOR)
+        async def main(incarnation: Incarnation) -> None:
+            chain = await self._open(incarnation, Role.COMPACTOR)
             clients = [
-                Client(name, life, chain, self._objects, self.notes, orders, _CHAOS_MS)
-                for name, orders in books.items()
+                Client(name, incarnation, chain, self._objects, self.notes, orders, _CHAOS_MS)
+                for name, orders in orders_by_client.items()
             ]
-            await life.runtime.tasks.gather(*(client.run() for client in clients))
+            await incarnation.runtime.tasks.gather(*(client.run() for client in clients))
             await chain.close()
 
         return main
 
-    def _book(self, client: str) -> list[Order]:
-        """What one user wants; every third operation is one that cannot be told from others."""
+    def _orders(self, client: str) -> list[Order]:
+        """What one user wants; every third operation is one that looks like others."""
         orders = [Order(TICK if n % 3 == 2 else f"{client}-{n}") for n in range(_ORDERS)]
         self.notes.orders += orders
         return orders
 
-    async def _read(self, life: Life) -> None:
-        warm = await self._open(life, Role.READER)
+    async def _read(self, incarnation: Incarnation) -> None:
+        warm = await self._open(incarnation, Role.READER)
         rng = self._world.stream("reader whims")
         while self._world.now_ms < _CHAOS_MS:
             await self._sight("warm", warm)
             if rng.random() < 0.3:
                 await self._sight("cold", Chain(warm.store, PATH))
-            await life.runtime.clock.sleep(rng.random() * 30 * MINUTE_MS)
+            await incarnation.runtime.clock.sleep(rng.random() * 30 * MINUTE_MS)
 
     async def _sight(self, reader: str, chain: Chain) -> bool:
         before = len(self._objects.log)
@@ -111,8 +115,8 @@ class ChainScenario:
         self.notes.saw(reader, before, len(self._objects.log), head)
         return True
 
-    async def _tidy(self, life: Life) -> None:
-        chain = await self._open(life, Role.JANITOR)
+    async def _tidy(self, incarnation: Incarnation) -> None:
+        chain = await self._open(incarnation, Role.JANITOR)
         rng = self._world.stream("janitor whims")
         while True:
             calm = self._world.now_ms >= _CHAOS_MS
@@ -123,28 +127,28 @@ class ChainScenario:
             else:
                 self._world.tally["numbers collected"] += done.deleted
                 self.notes.collected_in_calm |= calm
-            await life.runtime.clock.sleep((0.3 + 1.5 * rng.random()) * HOUR_MS)
+            await incarnation.runtime.clock.sleep((0.3 + 1.5 * rng.random()) * HOUR_MS)
 
-    async def _conclude(self, life: Life) -> None:
+    async def _conclude(self, incarnation: Incarnation) -> None:
         """Once all is done in the calm, a reader that knows nothing must find the head."""
-        clock = life.runtime.clock
+        clock = incarnation.runtime.clock
         await clock.sleep(_CHAOS_MS)
         while any(order.is_open for order in self.notes.orders) or not self.notes.collected_in_calm:
             await clock.sleep(MINUTE_MS)
         await clock.sleep(30 * SECOND_MS)
-        chain = await self._open(life, Role.READER)
+        chain = await self._open(incarnation, Role.READER)
         self.notes.read_at_the_end = await self._sight("last", chain)
         self._world.stop()
 
-    async def _open(self, life: Life, role: Role) -> Chain:
-        return Chain(await opened(self._objects, life, role), PATH)
+    async def _open(self, incarnation: Incarnation, role: Role) -> Chain:
+        return Chain(await opened(self._objects, incarnation, role), PATH)
 
     def _doze(self, reader: Process) -> None:
         """Suspend the reader in the middle of a search, past the retention."""
         rng = self._world.stream("dozing")
         ms = rng.uniform(2.5, 5) * HOUR_MS
-        if reader.life is not None and self._world.now_ms + ms < _CHAOS_MS:
-            reader.life.ambush(Ambush(rng.randint(1, 6), lambda: reader.suspend(ms)))
+        if reader.incarnation is not None and self._world.now_ms + ms < _CHAOS_MS:
+            reader.incarnation.ambush(Ambush(rng.randint(1, 6), lambda: reader.suspend(ms)))
 
     def _oversleep(self, writers: list[Process]) -> None:
         """Suspend one writer with a create under way, and another, past the retention."""
@@ -157,8 +161,8 @@ class ChainScenario:
                 first.suspend(ms + rng.random() * MINUTE_MS)
                 second.suspend(ms)
 
-        if first.life is not None:
-            first.life.ambush(Ambush(1, strike, for_creates=True))
+        if first.incarnation is not None:
+            first.incarnation.ambush(Ambush(1, strike, for_creates=True))
 
     def _lose_hint(self) -> None:
         self._objects.delete("chaos", HINT)

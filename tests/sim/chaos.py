@@ -107,12 +107,12 @@ class Chaos:
                 strike()
 
         way = self._rng.random()
-        if victim.life is None or way < 0.2:
+        if victim.incarnation is None or way < 0.2:
             spring()
         elif way < 0.5:
-            victim.life.ambush(Ambush(self._rng.randint(1, 3), spring, for_creates=True))
+            victim.incarnation.ambush(Ambush(self._rng.randint(1, 3), spring, for_creates=True))
         else:
-            victim.life.ambush(Ambush(self._rng.randint(1, _FURTHEST_AMBUSH), spring))
+            victim.incarnation.ambush(Ambush(self._rng.randint(1, _FURTHEST_AMBUSH), spring))
 
     def _crash(self, victim: Process) -> None:
         victim.crash()

@@ -1,6 +1,6 @@
-"""The story of idempotency keys (P10 to P14): impatient users, several servers, one target chain.
+"""The scenario of idempotency keys (P10 to P14): impatient users, several servers, one target chain.
 
-Users send each request under a key, to any server, again and again until they are told what came of it;
+Users send each request under a key, to any server, again and again until they have an answer;
 servers crash, sleep and take over from each other. A request counts on, unless the counter shows what the
 user shuns; so a request that is refused now would be taken after the next, and a verdict is only worth
 the moment at which it was given.
@@ -30,7 +30,7 @@ from .claim_audit import ClaimAudit
 from .faults import drawn
 from .objects import SimObjects
 from .opening import opened
-from .process import Ambush, Life, Process
+from .process import Ambush, Incarnation, Process
 from .world import HOUR_MS, MINUTE_MS, SECOND_MS, World
 
 TARGET = "_catalog/iceberg_pointers/counter"
@@ -39,7 +39,7 @@ _SERVERS = 3
 _USERS = 4
 _REQUESTS = 4
 _KEY_LIFE_MS = 5 * HOUR_MS  # at least: each server gives its keys another
-_PATIENCE_MS = 4 * HOUR_MS  # users stop before the key's advertised life is over
+_PATIENCE_MS = 4 * HOUR_MS  # users stop before the key's advertised lifetime is over
 _CHAOS_MS = 6.0 * HOUR_MS
 _CALM_MS = 8.0 * HOUR_MS
 
@@ -151,24 +151,26 @@ class ClaimScenario:
         """Suspend a server between two steps of its next request, for longer than a takeover takes."""
         rng = self._world.stream("dozing")
         server, ms = rng.choice(servers), rng.uniform(5, 120) * SECOND_MS
-        if server.life is not None:
-            server.life.ambush(Ambush(rng.randint(1, 30), lambda: server.suspend(ms)))
+        if server.incarnation is not None:
+            server.incarnation.ambush(Ambush(rng.randint(1, 30), lambda: server.suspend(ms)))
 
-    async def _serve(self, life: Life) -> None:
-        store = await opened(self._objects, life, Role.API)
-        name = life.name.partition(".")[0]
+    async def _serve(self, incarnation: Incarnation) -> None:
+        store = await opened(self._objects, incarnation, Role.API)
+        name = incarnation.name.partition(".")[0]
         life_ms = _KEY_LIFE_MS + int(name.removeprefix("server")) * HOUR_MS
         keys = Idempotency(store, life_ms=round(life_ms))
         chain = Chain(store, TARGET)
-        inbox = self._inboxes[name] = Inbox([], life.runtime.tasks.event())
+        inbox = self._inboxes[name] = Inbox([], incarnation.runtime.tasks.event())
         while True:
             await inbox.rung.wait()
             inbox.rung.clear()
             calls, inbox.calls = inbox.calls, []
             for call in calls:
-                life.runtime.tasks.spawn(self._answer(life, keys, chain, call))
+                incarnation.runtime.tasks.spawn(self._answer(incarnation, keys, chain, call))
 
-    async def _answer(self, life: Life, keys: Idempotency, chain: Chain, call: Call) -> None:
+    async def _answer(
+        self, incarnation: Incarnation, keys: Idempotency, chain: Chain, call: Call
+    ) -> None:
         key = {
             "principal": "user:sim",
             "api": "sim",
@@ -178,65 +180,67 @@ class ClaimScenario:
         path = key_path(Scope(), **key)
         try:
             work = CountOn(chain, call.request)
-            waited_ms = life.world.now_ms - call.sent_ms
-            arrived_ms = life.runtime.clock.elapsed_ms() - waited_ms
+            waited_ms = incarnation.world.now_ms - call.sent_ms
+            arrived_ms = incarnation.runtime.clock.elapsed_ms() - waited_ms
             answer = await keys.once(path, call.sha256, work, arrived_ms=arrived_ms)
             call.answer = answer.status
         except KeyReused:
             call.answer = 422
         except (Unavailable, Unknown):
-            life.world.tally["answered 503"] += 1
+            incarnation.world.tally["answered 503"] += 1
         except Invalid:
-            life.world.tally["keys expired"] += 1
+            incarnation.world.tally["keys expired"] += 1
         call.replied.set()
 
-    def _user(self, number: int) -> Callable[[Life], Coroutine[Any, Any, None]]:
+    def _user(self, number: int) -> Callable[[Incarnation], Coroutine[Any, Any, None]]:
         rng = self._world.stream(f"user{number} whims")
-        book = [
+        user_requests = [
             Request(f"u{number}r{n}", shuns=rng.choice((0, 1, 2, 3, 3))) for n in range(_REQUESTS)
         ]
-        self.requests += book
+        self.requests += user_requests
 
-        async def main(life: Life) -> None:
-            for request in book:
-                await life.runtime.clock.sleep(_pause_ms(life, rng))
+        async def main(incarnation: Incarnation) -> None:
+            for request in user_requests:
+                await incarnation.runtime.clock.sleep(_pause_ms(incarnation, rng))
                 while request.is_open:
-                    await self._send(life, request, rng)
+                    await self._send(incarnation, request, rng)
                 for _ in range(2):  # a proxy repeats what was answered already
-                    await self._send(life, request, rng)
-            await life.runtime.clock.sleep(3 * HOUR_MS * rng.random())
-            for request in book:  # a queue delivers once more what it had kept for hours
-                await self._send(life, request, rng)
+                    await self._send(incarnation, request, rng)
+            await incarnation.runtime.clock.sleep(3 * HOUR_MS * rng.random())
+            for request in user_requests:  # a queue delivers once more what it had kept for hours
+                await self._send(incarnation, request, rng)
 
         return main
 
-    async def _send(self, life: Life, request: Request, rng: random.Random) -> None:
-        now_ms = life.world.now_ms
+    async def _send(self, incarnation: Incarnation, request: Request, rng: random.Random) -> None:
+        now_ms = incarnation.world.now_ms
         request.first_ms = now_ms if request.first_ms is None else request.first_ms
         if now_ms - request.first_ms > _PATIENCE_MS:
             request.given_up = True
             return
         copies = 2 if rng.random() < 0.3 else 1  # to two servers at once
-        calls = [self._deliver(life, request, rng) for _ in range(copies)]
+        calls = [self._deliver(incarnation, request, rng) for _ in range(copies)]
         patience_ms = float(200 * (300 ** rng.random()))
         for call in calls:
             if call is None:
                 continue
             try:
-                await life.runtime.tasks.deadline(patience_ms, call.replied.wait())
+                await incarnation.runtime.tasks.deadline(patience_ms, call.replied.wait())
             except TimeoutError:
-                life.world.tally["answers lost"] += 1
+                incarnation.world.tally["answers lost"] += 1
             self._hear(call, request)
-        await life.runtime.clock.sleep(float(100 * (100 ** rng.random())))
+        await incarnation.runtime.clock.sleep(float(100 * (100 ** rng.random())))
 
-    def _deliver(self, life: Life, request: Request, rng: random.Random) -> Call | None:
+    def _deliver(
+        self, incarnation: Incarnation, request: Request, rng: random.Random
+    ) -> Call | None:
         inbox = self._inboxes.get(f"server{rng.randrange(_SERVERS)}")
         if inbox is None:
             return None
         # A key that was answered is sent with another body: it must be refused, and change nothing.
         other_body = bool(request.answers) and rng.random() < 0.3
         sha256 = "other" if other_body else request.name
-        call = Call(request, sha256, life.runtime.tasks.event(), life.world.now_ms)
+        call = Call(request, sha256, incarnation.runtime.tasks.event(), incarnation.world.now_ms)
         inbox.calls.append(call)
         inbox.rung.set()
         return call
@@ -247,22 +251,24 @@ class ClaimScenario:
         if call.answer == 422:
             self._world.tally["keys reused"] += 1
             if call.sha256 == request.name:
-                self._world.failures.append(f"{request.name} was told that its own key is reused")
+                self._world.failures.append(
+                    f"{request.name} was answered that its own key is reused"
+                )
             return
         request.answers.append(call.answer)
         self._world.tally[f"answered {call.answer}"] += 1
 
-    async def _tidy(self, life: Life) -> None:
-        store = await opened(self._objects, life, Role.JANITOR)
-        rng = life.world.stream("janitor whims")
+    async def _tidy(self, incarnation: Incarnation) -> None:
+        store = await opened(self._objects, incarnation, Role.JANITOR)
+        rng = incarnation.world.stream("janitor whims")
         while True:
             try:
                 gone = await collect_keys(store)
                 await collect(Chain(store, TARGET), retention_ms=4 * SHORTEST_RETENTION_MS)
-                life.world.tally["keys collected"] += gone
+                incarnation.world.tally["keys collected"] += gone
             except (Unknown, Unavailable, Conflict, NotFound):
-                life.world.tally["collections given up"] += 1
-            await life.runtime.clock.sleep((0.2 + rng.random()) * HOUR_MS)
+                incarnation.world.tally["collections given up"] += 1
+            await incarnation.runtime.clock.sleep((0.2 + rng.random()) * HOUR_MS)
 
 
 def _request_ids(entry: Entry) -> list[str]:
@@ -277,9 +283,9 @@ def _counter(head: Head) -> int:
     return 0 if head.entry is None else head.entry.body(Step).counter
 
 
-def _pause_ms(life: Life, rng: random.Random) -> float:
-    if life.world.now_ms > _CHAOS_MS:
+def _pause_ms(incarnation: Incarnation, rng: random.Random) -> float:
+    if incarnation.world.now_ms > _CHAOS_MS:
         return rng.random() * SECOND_MS
     if rng.random() < 0.5:  # all at once, to make them race
-        return 10 * MINUTE_MS - life.world.now_ms % (10 * MINUTE_MS) + rng.random() * 200
+        return 10 * MINUTE_MS - incarnation.world.now_ms % (10 * MINUTE_MS) + rng.random() * 200
     return float(SECOND_MS * (3_000 ** rng.random()))

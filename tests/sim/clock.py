@@ -18,7 +18,7 @@ class Wall:
 
 
 class SimClock:
-    """Time as one life of a process sees it."""
+    """Time as one incarnation of a process sees it."""
 
     def __init__(self, world: World, owner: Owner, wall: Wall, booted_ms: float) -> None:
         self._world = world

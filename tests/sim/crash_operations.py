@@ -10,10 +10,10 @@ from arco.storage.roles import Role
 from arco.storage.store import Store
 
 from .catalog_api import UNDROP_FOR, Api, Call
-from .catalog_notes import CatalogNotes, Told, Wish
+from .catalog_notes import CatalogNotes, Intent, Outcome
 from .faults import NONE
 from .objects import SimObjects
-from .process import Life, Process
+from .process import Incarnation, Process
 from .rpc import Called, Exchange, RemotePort, Wires
 from .store import SimBackend
 from .world import HOUR_MS, World
@@ -38,10 +38,10 @@ _PREPARATION: tuple[ddl.Ddl, ...] = (
 
 @dataclass
 class Prepared:
-    """A small catalog, how it came about, and who was told what."""
+    """A small catalog, how it came about, and the answers."""
 
     objects: SimObjects
-    wishes: list[Wish]
+    intents: list[Intent]
     calls: dict[str, Called]
     now_ms: float
     dropped_id: str = ""
@@ -69,23 +69,32 @@ def prepare(*, merged: bool = False) -> Prepared:
     exchange = Exchange(world, Wires())
     notes = CatalogNotes()
 
-    async def compact(life: Life) -> None:
-        store = Store(SimBackend(objects, life), life.runtime, scope=Scope(), role=Role.COMPACTOR)
-        exchange.open("compactor", life, CatalogCompactor(store, retention=UNDROP_FOR))
+    async def compact(incarnation: Incarnation) -> None:
+        store = Store(
+            SimBackend(objects, incarnation),
+            incarnation.runtime,
+            scope=Scope(),
+            role=Role.COMPACTOR,
+        )
+        exchange.open("compactor", incarnation, CatalogCompactor(store, retention=UNDROP_FOR))
 
-    async def work(life: Life) -> None:
-        store = Store(SimBackend(objects, life), life.runtime, scope=Scope(), role=Role.API)
-        port = RemotePort(exchange, life)
-        api = Api(life, store, port, notes, objects, key_life_ms=round(5 * HOUR_MS))
-        await life.runtime.clock.sleep(10)
+    async def work(incarnation: Incarnation) -> None:
+        store = Store(
+            SimBackend(objects, incarnation), incarnation.runtime, scope=Scope(), role=Role.API
+        )
+        port = RemotePort(exchange, incarnation)
+        api = Api(incarnation, store, port, notes, objects, key_life_ms=round(5 * HOUR_MS))
+        await incarnation.runtime.clock.sleep(10)
         await api.begin()
         for number, request in enumerate(_PREPARATION):
             if number == len(_PREPARATION) - 1:
                 await port.merge()  # so that there is a base below the tail
-            wish = Wish(f"prepare{number}", request, keyed=False)
-            wish.sent, wish.sent_ms = len(objects.log), world.now_ms
-            notes.wishes.append(wish)
-            await api.answer(Call(wish, life.runtime.tasks.event(), wish.sent, world.now_ms))
+            intent = Intent(f"prepare{number}", request, keyed=False)
+            intent.sent, intent.sent_ms = len(objects.log), world.now_ms
+            notes.intents.append(intent)
+            await api.answer(
+                Call(intent, incarnation.runtime.tasks.event(), intent.sent, world.now_ms)
+            )
         if merged:
             await port.merge()
         await api.committer.close()
@@ -95,9 +104,11 @@ def prepare(*, merged: bool = False) -> Prepared:
     Process(world, "api", work).start()
     world.run()
     world.close()
-    if not all(wish.replies and wish.replies[0].told is Told.DONE for wish in notes.wishes):
+    if not all(
+        intent.replies and intent.replies[0].outcome is Outcome.DONE for intent in notes.intents
+    ):
         raise AssertionError("the preparation was not carried out")
-    return Prepared(objects, notes.wishes, exchange.calls, world.now_ms, notes.ids[-1])
+    return Prepared(objects, notes.intents, exchange.calls, world.now_ms, notes.ids[-1])
 
 
 def operations(prepared: Prepared) -> list[Operation]:
@@ -120,9 +131,9 @@ def operations(prepared: Prepared) -> list[Operation]:
         "drop_column": ddl.DropColumn(target=_T, column="a"),
         "undrop": ddl.Undrop(id=prepared.dropped_id),
     }
-    found = [Operation(name, request) for name, request in requests.items()]
-    found.append(Operation("create_table with a key", create, keyed=True))
-    found.append(Operation("merge", kind="merge"))
-    found.append(Operation("mark_orphans", kind="mark", mark="01KDV000000000000000000000"))
-    found.append(Operation("gc", kind="gc", later_ms=3.5 * HOUR_MS))
-    return found
+    result = [Operation(name, request) for name, request in requests.items()]
+    result.append(Operation("create_table with a key", create, keyed=True))
+    result.append(Operation("merge", kind="merge"))
+    result.append(Operation("mark_orphans", kind="mark", mark="01KDV000000000000000000000"))
+    result.append(Operation("gc", kind="gc", later_ms=3.5 * HOUR_MS))
+    return result

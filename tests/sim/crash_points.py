@@ -1,6 +1,6 @@
 """Exhaustive crash points (figure 2): one operation on a small catalog, with a crash at every storage call.
 
-The catalog is prepared once. For each point the world begins anew from that state: the operation runs, the
+The catalog is prepared once. For each point the world starts again from that state: the operation runs, the
 process that makes the chosen call dies right before it is sent or right after it was answered, and starts
 again; what it has left is met by the next request. The catalog's auditor then judges the whole log.
 
@@ -25,13 +25,13 @@ from arco.storage.store import Store
 
 from .catalog_api import UNDROP_FOR, Api, Call, Inbox
 from .catalog_audit import CatalogAudit
-from .catalog_notes import CatalogNotes, Sighting, Wish
+from .catalog_notes import CatalogNotes, Intent, Sighting
 from .catalog_scenario import FORGET_AFTER, look_around
 from .crash_operations import Operation, Prepared, operations, prepare
 from .faults import NONE
 from .future import Future
 from .objects import SimObjects
-from .process import Life, Process
+from .process import Incarnation, Process
 from .rpc import Exchange, RemotePort, Wires
 from .store import SimBackend
 from .world import HOUR_MS, SECOND_MS, World
@@ -68,7 +68,7 @@ class Bomb:
     calls: dict[str, list[str]] = field(default_factory=dict)  # the verbs, by process
 
     def counted(self, process: str, verb: str) -> Point | None:
-        """Whether this call is where somebody dies next."""
+        """Whether this call is where a process crashes next."""
         if not self.armed or (self.changes_only and verb not in CHANGES):
             return None
         calls = self.calls.setdefault(process, [])
@@ -120,7 +120,7 @@ class BombedBackend:
         if point is None:
             return await work()
         if point.after:
-            with contextlib.suppress(ArcoError):  # whatever it is told, nobody is there to hear it
+            with contextlib.suppress(ArcoError):  # no user waits for the answer
                 await work()
         self._process.crash()
         self._process.world.after(SECOND_MS, self._process.restart)
@@ -133,7 +133,7 @@ class Trial:
     def __init__(self, prepared: Prepared, operation: Operation, bomb: Bomb) -> None:
         self._operation = operation
         self._bomb = bomb
-        self.notes = CatalogNotes(wishes=list(prepared.wishes))
+        self.notes = CatalogNotes(intents=list(prepared.intents))
         self.world = World(0)
         self.world.now_ms = prepared.now_ms + operation.later_ms
         self.world.end_ms = self.world.now_ms + HOUR_MS
@@ -157,68 +157,75 @@ class Trial:
         try:
             self.world.run()
             if self._bomb.points and self.notes.finished:
-                return [f"nobody reached {self._bomb.points[0]}"]
+                return [f"no process reached {self._bomb.points[0]}"]
             audit = CatalogAudit(self.objects, self.notes, self._exchange.calls, UNDROP_FOR)
             return [*self.world.failures, *audit.violations()]
         finally:
             self.world.close()
 
-    def _store(self, life: Life, role: Role) -> Store:
-        return Store(self._backend(life), life.runtime, scope=Scope(), role=role)
+    def _store(self, incarnation: Incarnation, role: Role) -> Store:
+        return Store(self._backend(incarnation), incarnation.runtime, scope=Scope(), role=role)
 
-    def _backend(self, life: Life) -> BombedBackend:
-        process = self.processes[life.name.partition(".")[0]]
-        return BombedBackend(SimBackend(self.objects, life), process, self._bomb)
+    def _backend(self, incarnation: Incarnation) -> BombedBackend:
+        process = self.processes[incarnation.name.partition(".")[0]]
+        return BombedBackend(SimBackend(self.objects, incarnation), process, self._bomb)
 
-    def _port(self, life: Life) -> RemotePort:
-        return RemotePort(self._exchange, life)
+    def _port(self, incarnation: Incarnation) -> RemotePort:
+        return RemotePort(self._exchange, incarnation)
 
-    def _opened(self, life: Life, inbox: Inbox) -> None:
+    def _opened(self, incarnation: Incarnation, inbox: Inbox) -> None:
         self._inbox = inbox
 
-    async def _serve(self, life: Life) -> None:
-        store = self._store(life, Role.API)
-        port = self._port(life)
-        api = Api(life, store, port, self.notes, self.objects, key_life_ms=_KEY_LIFE_MS)
+    async def _serve(self, incarnation: Incarnation) -> None:
+        store = self._store(incarnation, Role.API)
+        port = self._port(incarnation)
+        api = Api(incarnation, store, port, self.notes, self.objects, key_life_ms=_KEY_LIFE_MS)
         await api.begin()
-        inbox = Inbox([], life.runtime.tasks.event())
-        self._opened(life, inbox)
+        inbox = Inbox([], incarnation.runtime.tasks.event())
+        self._opened(incarnation, inbox)
         await api.serve(inbox)
 
-    async def _compact(self, life: Life) -> None:
-        store = self._store(life, Role.COMPACTOR)
+    async def _compact(self, incarnation: Incarnation) -> None:
+        store = self._store(incarnation, Role.COMPACTOR)
         compactor = CatalogCompactor(store, retention=UNDROP_FOR, grace=FORGET_AFTER)
-        self._exchange.open("compactor", life, compactor)
+        self._exchange.open("compactor", incarnation, compactor)
 
-    async def _tidy(self, life: Life) -> None:
+    async def _tidy(self, incarnation: Incarnation) -> None:
         if self._operation.kind != "gc":
             return
-        store = self._store(life, Role.JANITOR)
-        port = RemotePort(self._exchange, life)
+        store = self._store(incarnation, Role.JANITOR)
+        port = RemotePort(self._exchange, incarnation)
         while not self._tidied:
-            await life.runtime.clock.sleep(10)
+            await incarnation.runtime.clock.sleep(10)
             if self._bomb.armed:
                 try:
                     await collect_garbage(store, port, retention_ms=SHORTEST_RETENTION_MS)
                 except ArcoError:
-                    await life.runtime.clock.sleep(SECOND_MS)
+                    await incarnation.runtime.clock.sleep(SECOND_MS)
                 else:
                     self._tidied = True
 
-    async def _drive(self, life: Life) -> None:
-        await life.runtime.clock.sleep(SECOND_MS)
+    async def _drive(self, incarnation: Incarnation) -> None:
+        await incarnation.runtime.clock.sleep(SECOND_MS)
         self._bomb.armed = True
-        await self._operate(life)
-        await life.runtime.clock.sleep(3 * SECOND_MS)  # for what follows the answer
+        await self._operate(incarnation)
+        await incarnation.runtime.clock.sleep(3 * SECOND_MS)  # for what follows the answer
         self._bomb.armed = False
-        await life.runtime.clock.sleep(5 * SECOND_MS)  # for whoever has to start again
+        await incarnation.runtime.clock.sleep(
+            5 * SECOND_MS
+        )  # for the process that has to start again
         for attempt in range(5):
-            wish = Wish(f"after{attempt}", self._operation.after, keyed=False)
-            await self._pursue(life, wish)
-            if wish.is_answered:
+            intent = Intent(f"after{attempt}", self._operation.after, keyed=False)
+            await self._pursue(incarnation, intent)
+            if intent.is_answered:
                 break
         reader = SnapshotReader(
-            Store(SimBackend(self.objects, life), life.runtime, scope=Scope(), role=Role.READER)
+            Store(
+                SimBackend(self.objects, incarnation),
+                incarnation.runtime,
+                scope=Scope(),
+                role=Role.READER,
+            )
         )
         sent = len(self.objects.log)
         snapshot = await reader.head()
@@ -227,15 +234,15 @@ class Trial:
         self.notes.sightings.append(
             Sighting("driver", snapshot.number, snapshot.sha256, sent, answered, live)
         )
-        self.notes.finished = wish.is_answered
+        self.notes.finished = intent.is_answered
         self.world.stop()
 
-    async def _operate(self, life: Life) -> None:
+    async def _operate(self, incarnation: Incarnation) -> None:
         operation = self._operation
         if operation.request is not None:
-            await self._pursue(life, Wish("op", operation.request, keyed=operation.keyed))
+            await self._pursue(incarnation, Intent("op", operation.request, keyed=operation.keyed))
             return
-        port = RemotePort(self._exchange, life)
+        port = RemotePort(self._exchange, incarnation)
         for _ in range(10):
             try:
                 if operation.kind == "merge":
@@ -248,22 +255,27 @@ class Trial:
                     return
             except ArcoError:
                 pass
-            await life.runtime.clock.sleep(3 * SECOND_MS)
+            await incarnation.runtime.clock.sleep(3 * SECOND_MS)
 
-    async def _pursue(self, life: Life, wish: Wish) -> None:
-        wish.sent, wish.sent_ms = len(self.objects.log), life.world.now_ms
-        self.notes.wishes.append(wish)
+    async def _pursue(self, incarnation: Incarnation, intent: Intent) -> None:
+        intent.sent, intent.sent_ms = len(self.objects.log), incarnation.world.now_ms
+        self.notes.intents.append(intent)
         while True:
-            call = Call(wish, life.runtime.tasks.event(), len(self.objects.log), life.world.now_ms)
-            if self._inbox is not None and self.processes["api"].life is not None:
+            call = Call(
+                intent,
+                incarnation.runtime.tasks.event(),
+                len(self.objects.log),
+                incarnation.world.now_ms,
+            )
+            if self._inbox is not None and self.processes["api"].incarnation is not None:
                 self._inbox.calls.append(call)
                 self._inbox.rung.set()
                 with contextlib.suppress(TimeoutError):
-                    await life.runtime.tasks.deadline(45 * SECOND_MS, call.replied.wait())
-            if not wish.is_open or not wish.keyed:
-                wish.given_up = wish.is_open
+                    await incarnation.runtime.tasks.deadline(45 * SECOND_MS, call.replied.wait())
+            if not intent.is_open or not intent.keyed:
+                intent.given_up = intent.is_open
                 return
-            await life.runtime.clock.sleep(2 * SECOND_MS)
+            await incarnation.runtime.clock.sleep(2 * SECOND_MS)
 
 
 def rehearse(

@@ -22,9 +22,9 @@ class Fate(Enum):
     FINE = "fine"
     LOST = "lost"  # never arrives
     REFUSED = "refused"  # an error, and not applied
-    UNANSWERED = "unanswered"  # applied, and nobody ever says so
+    UNANSWERED = "unanswered"  # applied, and the answer is lost
     MISREPORTED = "misreported"  # applied, and answered with an error
-    PHANTOM = "phantom"  # a create told that the object exists, when it may not
+    PHANTOM = "phantom"  # a create answered that the object exists, when it may not
     LATE = "late"  # arrives long after its sender has given up
     DOUBLED = "doubled"  # arrives, is answered, and arrives once more
 

@@ -13,11 +13,11 @@ T = TypeVar("T")
 class Interrupt(BaseException):
     """Something thrown into a task at the await where it stands."""
 
-    wanted = True  # False once whoever asked for it has gone on without it
+    wanted = True  # False once the task that waited for it has gone on without it
 
 
 class Cancelled(Interrupt):
-    """Somebody cancelled the task."""
+    """The task was cancelled."""
 
 
 class Expired(Interrupt):
@@ -25,7 +25,7 @@ class Expired(Interrupt):
 
 
 class Waiter(Protocol):
-    """Whoever is woken by a future."""
+    """What a future wakes."""
 
     def wake(self) -> None:
         """The future that was waited for is done."""

@@ -1,4 +1,4 @@
-"""What users of the Iceberg catalog were told, against what became of their requests."""
+"""Compares the answers to users of the Iceberg catalog with what became of their requests."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from arco.storage.chain import SHORTEST_RETENTION_MS
 
 from .iceberg_history import IcebergHistory
-from .iceberg_notes import Reply, Told, Wish
+from .iceberg_notes import Intent, Outcome, Reply
 from .iceberg_operations import (
     Append,
     Both,
     Create,
-    Deed,
     Drop,
     Facts,
     List,
     Load,
     Mark,
+    Operation,
     Register,
     Rename,
     Undrop,
@@ -35,95 +35,101 @@ Sight = dict[str, tuple[str, str]]
 
 @dataclass(frozen=True)
 class Landed:
-    """A wish that has taken effect, on which table and where in the log."""
+    """An intent that has taken effect, on which table and where in the log."""
 
     table_id: str
     position: int
 
 
-def check_replies(wish: Wish, landed: list[Landed], history: IcebergHistory) -> list[str]:
-    """What is wrong with what one user was told."""
-    found = []
+def check_replies(intent: Intent, landed: list[Landed], history: IcebergHistory) -> list[str]:
+    """What is wrong with the answers to one user."""
+    violations = []
     if len(landed) > 1:
-        found.append(f"{wish.name} took effect {len(landed)} times")
-    told = {reply.told for reply in wish.replies if reply.told in (Told.DONE, Told.REFUSED)}
-    if wish.keyed and len(told) > 1 and not isinstance(wish.deed, Load | List):
-        found.append(f"{wish.name} was answered differently under one key")
-    found += _late(wish, landed)
-    for reply in wish.replies:
-        wrong = _check_reply(wish, reply, landed, history)
+        violations.append(f"{intent.name} took effect {len(landed)} times")
+    outcomes = {
+        reply.outcome
+        for reply in intent.replies
+        if reply.outcome in (Outcome.DONE, Outcome.REFUSED)
+    }
+    if intent.keyed and len(outcomes) > 1 and not isinstance(intent.operation, Load | List):
+        violations.append(f"{intent.name} was answered differently under one key")
+    violations += _late(intent, landed)
+    for reply in intent.replies:
+        wrong = _check_reply(intent, reply, landed, history)
         if wrong is not None:
-            found.append(f"{wish.name} {wish.deed}: {wrong}")
-    return found
+            violations.append(f"{intent.name} {intent.operation}: {wrong}")
+    return violations
 
 
-def _late(wish: Wish, landed: list[Landed]) -> list[str]:
+def _late(intent: Intent, landed: list[Landed]) -> list[str]:
     """Nothing takes effect after it was answered; a drop's and a create's name may be tidied later."""
-    answered = [reply.answered for reply in wish.replies if reply.told is Told.DONE]
+    answered = [reply.answered for reply in intent.replies if reply.outcome is Outcome.DONE]
     if answered and landed and landed[0].position >= min(answered):
-        return [f"{wish.name} took effect after it was acknowledged"]
+        return [f"{intent.name} took effect after it was acknowledged"]
     return []
 
 
 def _check_reply(
-    wish: Wish, reply: Reply, landed: list[Landed], history: IcebergHistory
+    intent: Intent, reply: Reply, landed: list[Landed], history: IcebergHistory
 ) -> str | None:
-    sent = wish.sent if wish.keyed else reply.sent
+    sent = intent.sent if intent.keyed else reply.sent
     sights = history.seen(sent, reply.answered)
     lasted_ms = reply.answered_ms - reply.sent_ms
-    match reply.told:
-        case Told.DONE:
-            return _check_done(wish.deed, reply, landed, sights, sent, history)
-        case Told.REFUSED if landed:
+    match reply.outcome:
+        case Outcome.DONE:
+            return _check_done(intent.operation, reply, landed, sights, sent, history)
+        case Outcome.REFUSED if landed:
             return f"refused with {reply.code}, and it took effect"
-        case Told.REFUSED:
-            if not _is_right(wish.deed, reply, sights, history):
+        case Outcome.REFUSED:
+            if not _is_right(intent.operation, reply, sights, history):
                 return f"refused with {reply.code} ({reply.detail}): at no time rightly"
-        case Told.UNAVAILABLE if landed and not wish.keyed:
-            return f"told that it was not done ({reply.detail}), and it took effect"
-        case Told.EXPIRED:
-            age_ms = reply.answered_ms - wish.sent_ms
+        case Outcome.UNAVAILABLE if landed and not intent.keyed:
+            return f"answered that it was not done ({reply.detail}), and it took effect"
+        case Outcome.EXPIRED:
+            age_ms = reply.answered_ms - intent.sent_ms
             if age_ms < KEY_LIFE_MS - 2 * FURTHEST_CLOCK_MS:
-                return f"told after {age_ms:.0f} ms that its key is old"
-        case Told.CORRUPT if lasted_ms < SHORTEST_RETENTION_MS:
+                return f"answered after {age_ms:.0f} ms that its key is old"
+        case Outcome.CORRUPT if lasted_ms < SHORTEST_RETENTION_MS:
             return f"met {reply.detail}"
     return None
 
 
 def _check_done(
-    deed: Deed,
+    operation: Operation,
     reply: Reply,
     landed: list[Landed],
     sights: list[Sight],
     sent: int,
     history: IcebergHistory,
 ) -> str | None:
-    match deed:
+    match operation:
         case Load():
-            if reply.location not in locations(sights, deed.name):
+            if reply.location not in locations(sights, operation.name):
                 return f"shown {reply.location}, which was in effect at no time"
             return None
         case List():
             return _check_list(reply, sights)
         case _ if landed:
-            return _check_landed(deed, landed[0], sights, sent, history)
-        case Mark() if any(deed.is_there(facts) for facts in _met(history, sights, deed.name)):
+            return _check_landed(operation, landed[0], sights, sent, history)
+        case Mark() if any(
+            operation.is_there(facts) for facts in _met(history, sights, operation.name)
+        ):
             return None  # there was nothing to do
     return "acknowledged, and nothing has happened"
 
 
 def _check_landed(
-    deed: Deed, landed: Landed, sights: list[Sight], sent: int, history: IcebergHistory
+    operation: Operation, landed: Landed, sights: list[Sight], sent: int, history: IcebergHistory
 ) -> str | None:
     """Whether the table that was changed had the name that was asked for."""
     if landed.position < sent:
         return "took effect before it was sent"
-    if isinstance(deed, Undrop):
-        back = any(deed.table_id == each for sight in sights for each, _ in sight.values())
+    if isinstance(operation, Undrop):
+        back = any(operation.table_id == each for sight in sights for each, _ in sight.values())
         return None if back else "acknowledged, and the table was never there again"
-    name = _name(deed)
-    if isinstance(deed, Rename) and history.named(landed.position + 1).get(deed.target):
-        name = deed.source  # it may have been dropped before its new name was there
+    name = _name(operation)
+    if isinstance(operation, Rename) and history.named(landed.position + 1).get(operation.target):
+        name = operation.source  # it may have been dropped before its new name was there
     if name is None or any(sight.get(name, ("", ""))[0] == landed.table_id for sight in sights):
         return None
     return f"changed {landed.table_id}, which was never {name} meanwhile"
@@ -139,53 +145,61 @@ def _check_list(reply: Reply, sights: list[Sight]) -> str | None:
     return f"not shown {missing}" if missing else None
 
 
-def _is_right(deed: Deed, reply: Reply, sights: list[Sight], history: IcebergHistory) -> bool:
+def _is_right(
+    operation: Operation, reply: Reply, sights: list[Sight], history: IcebergHistory
+) -> bool:
     """Whether a refusal was right at some moment between call and answer."""
-    match deed:
+    match operation:
         case Register():
             return True  # its own rules have tests of their own
         case Undrop():
-            return _is_right_undrop(deed, reply, sights, history)
+            return _is_right_undrop(operation, reply, sights, history)
         case Both():
-            return any(_is_right_part(part, reply.code, sights, history) for part in deed.parts)
+            return any(
+                _is_right_part(part, reply.code, sights, history) for part in operation.parts
+            )
         case Mark() | Append() | Create() | Drop() | Load():
-            return _is_right_part(deed, reply.code, sights, history)
+            return _is_right_part(operation, reply.code, sights, history)
         case Rename():
             if reply.code == _NO_TABLE:
-                return any(deed.source not in sight for sight in sights)
-            return reply.code == _EXISTS and any(deed.target in sight for sight in sights)
+                return any(operation.source not in sight for sight in sights)
+            return reply.code == _EXISTS and any(operation.target in sight for sight in sights)
     return False
 
 
-def _is_right_part(deed: Deed, code: str, sights: Iterable[Sight], history: IcebergHistory) -> bool:
-    match deed:
+def _is_right_part(
+    operation: Operation, code: str, sights: Iterable[Sight], history: IcebergHistory
+) -> bool:
+    match operation:
         case Create():
-            wanted = _EXISTS if deed.staged is None else _FAILED
-            return code == wanted and any(deed.name in sight for sight in sights)
+            wanted = _EXISTS if operation.staged is None else _FAILED
+            return code == wanted and any(operation.name in sight for sight in sights)
         case Append() if code == _FAILED:
-            return any(deed.is_refused(facts) for facts in _met(history, sights, deed.name))
+            return any(
+                operation.is_refused(facts) for facts in _met(history, sights, operation.name)
+            )
         case Mark() | Append() | Drop() | Load():
-            return code == _NO_TABLE and any(deed.name not in sight for sight in sights)
+            return code == _NO_TABLE and any(operation.name not in sight for sight in sights)
     return False
 
 
 def _is_right_undrop(
-    deed: Undrop, reply: Reply, sights: list[Sight], history: IcebergHistory
+    operation: Undrop, reply: Reply, sights: list[Sight], history: IcebergHistory
 ) -> bool:
     """Refused if it is there, if its name is another's, or if it never was."""
-    if deed.table_id not in history.chains:
+    if operation.table_id not in history.chains:
         return True
-    if any(deed.table_id == table_id for sight in sights for table_id, _ in sight.values()):
+    if any(operation.table_id == table_id for sight in sights for table_id, _ in sight.values()):
         return True
-    if any(version.pointer.purge for version in history.chains[deed.table_id]):
+    if any(version.pointer.purge for version in history.chains[operation.table_id]):
         return True
-    if any(_is_twin(deed.table_id, sight, history) for sight in sights):
+    if any(_is_twin(operation.table_id, sight, history) for sight in sights):
         return True
     had = {
         name
         for names in history.names
         for name, table_id in names.ids.items()
-        if table_id == deed.table_id
+        if table_id == operation.table_id
     }
     return (
         not had or any(name in sight for name in had for sight in sights) or "long" in reply.detail
@@ -200,7 +214,7 @@ def _is_twin(table_id: str, sight: Sight, history: IcebergHistory) -> bool:
 
 
 def _met(history: IcebergHistory, sights: Iterable[Sight], name: str) -> Iterator[Facts]:
-    """What the metadata said that a request may have met."""
+    """The facts of the metadata that a request may have met."""
     for location in locations(sights, name):
         facts = history.facts(location)
         if facts is not None:
@@ -222,10 +236,10 @@ def locations(sights: Iterable[Sight], name: str) -> set[str]:
     return met
 
 
-def _name(deed: Deed) -> str | None:
-    match deed:
+def _name(operation: Operation) -> str | None:
+    match operation:
         case Mark() | Append() | Drop() | Create() | Register():
-            return deed.name
+            return operation.name
         case Rename():
-            return deed.target
+            return operation.target
     return None

@@ -1,7 +1,7 @@
 """One simulated API process of the Iceberg catalog, from the inbox to the answer.
 
-Everything behind the inbox is the real code; only HTTP is left out. What a user is told is written down at
-the moment at which the server tells it, whether or not anybody listens any more.
+Everything behind the inbox is the real code; only HTTP is left out. An answer is recorded at
+the moment at which the server sends it, whether or not the client still waits for it.
 """
 
 from dataclasses import dataclass
@@ -40,18 +40,18 @@ from arco.ledger.writer import LedgerWriter
 from arco.storage.store import Store
 
 from .catalog_api import UNDROP_FOR
-from .iceberg_notes import IcebergNotes, Reply, Told, Wish
+from .iceberg_notes import IcebergNotes, Intent, Outcome, Reply
 from .iceberg_operations import (
     CATALOG,
     NAMESPACE,
     Append,
     Both,
     Create,
-    Deed,
     Drop,
     List,
     Load,
     Mark,
+    Operation,
     Register,
     Rename,
     Undrop,
@@ -59,7 +59,7 @@ from .iceberg_operations import (
     read_facts,
 )
 from .objects import SimObjects
-from .process import Life
+from .process import Incarnation
 from .world import HOUR_MS, SECOND_MS
 
 ROOT_URL = f"s3://sim/{Scope().prefix}"
@@ -70,9 +70,9 @@ _READS = (Load, List)
 
 @dataclass
 class Call:
-    """A wish on its way to a server."""
+    """An intent on its way to a server."""
 
-    wish: Wish
+    intent: Intent
     replied: AsyncEvent
     sent: int  # position of the log
     sent_ms: float
@@ -90,7 +90,7 @@ class Inbox:
 class _Shown:
     """What an answer holds."""
 
-    told: Told
+    outcome: Outcome
     code: str = ""
     detail: str = ""
     location: str | None = None
@@ -98,11 +98,11 @@ class _Shown:
 
 
 class IcebergApi:
-    """What one life of an API process holds."""
+    """What one incarnation of an API process holds."""
 
     def __init__(
         self,
-        life: Life,
+        incarnation: Incarnation,
         store: Store,
         port: CompactorPort,
         notes: IcebergNotes,
@@ -111,14 +111,14 @@ class IcebergApi:
         key_life_ms: int,
         janitor: Store | None = None,
     ) -> None:
-        self._life = life
+        self._incarnation = incarnation
         self._notes = notes
         self._objects = objects
         self.committer = Committer(
             SnapshotReader(store),
             LedgerWriter(store, DOMAIN, life_ms=_STREAM_LIFE_MS),
             port,
-            Lease(store, DOMAIN, holder=life.name),
+            Lease(store, DOMAIN, holder=incarnation.name),
             WorkspaceRules(retention=UNDROP_FOR, routed_formats=frozenset({TableFormat.ICEBERG})),
         )
         self.iceberg = open_iceberg(
@@ -138,7 +138,7 @@ class IcebergApi:
             except AlreadyExists:
                 return
             except (Unavailable, Unknown):
-                await self._life.runtime.clock.sleep(10 * SECOND_MS)
+                await self._incarnation.runtime.clock.sleep(10 * SECOND_MS)
             else:
                 return
 
@@ -149,15 +149,15 @@ class IcebergApi:
             inbox.rung.clear()
             calls, inbox.calls = inbox.calls, []
             for call in calls:
-                self._life.runtime.tasks.spawn(self.answer(call))
+                self._incarnation.runtime.tasks.spawn(self.answer(call))
 
     async def answer(self, call: Call) -> None:
-        """Carry a wish out and write down what its user is told."""
+        """Carry an intent out and record the answer."""
         shown = await self._carry_out(call)
-        world = self._life.world
-        call.wish.replies.append(
+        world = self._incarnation.world
+        call.intent.replies.append(
             Reply(
-                told=shown.told,
+                outcome=shown.outcome,
                 sent=call.sent,
                 answered=len(self._objects.log),
                 sent_ms=call.sent_ms,
@@ -168,95 +168,107 @@ class IcebergApi:
                 names=shown.names,
             )
         )
-        world.tally[shown.told.value] += 1
-        kind = type(call.wish.deed).__name__.lower()
-        world.tally[f"{kind} {shown.told.value}"] += 1
-        detail = f"{shown.told.value} {shown.code} {shown.detail} {shown.location or ''}"
-        world.note(self._life.name, f"tells {call.wish.name} {detail}")
+        world.tally[shown.outcome.value] += 1
+        kind = type(call.intent.operation).__name__.lower()
+        world.tally[f"{kind} {shown.outcome.value}"] += 1
+        detail = f"{shown.outcome.value} {shown.code} {shown.detail} {shown.location or ''}"
+        world.note(self._incarnation.name, f"answers {call.intent.name} {detail}")
         call.replied.set()
 
     async def _carry_out(self, call: Call) -> _Shown:
-        wish, clock = call.wish, self._life.runtime.clock
+        intent, clock = call.intent, self._incarnation.runtime.clock
         caller = Caller(
-            actor=wish.actor,
+            actor=intent.actor,
             engine=None,
-            key=wish.name if wish.keyed and not isinstance(wish.deed, _READS) else None,
-            operation=type(wish.deed).__name__,
-            arrived_ms=clock.elapsed_ms() - (self._life.world.now_ms - call.sent_ms),
+            key=intent.name if intent.keyed and not isinstance(intent.operation, _READS) else None,
+            operation=type(intent.operation).__name__,
+            arrived_ms=clock.elapsed_ms() - (self._incarnation.world.now_ms - call.sent_ms),
         )
         try:
-            return await self._do(wish.deed, caller)
+            return await self._do(intent.operation, caller)
         except KeyExpired as expired:
-            return _Shown(Told.EXPIRED, detail=str(expired))
+            return _Shown(Outcome.EXPIRED, detail=str(expired))
         except ArcoError as problem:
             if not problem.has_public_message and not isinstance(problem, Invalid):
-                return self._trouble(wish, problem)
+                return self._trouble(intent, problem)
             model = error_of(problem, "none")
-            return _Shown(Told.REFUSED, f"{model.code} {model.type}", str(problem))
+            return _Shown(Outcome.REFUSED, f"{model.code} {model.type}", str(problem))
 
-    async def _do(self, deed: Deed, caller: Caller) -> _Shown:
+    async def _do(self, operation: Operation, caller: Caller) -> _Shown:
         iceberg = self.iceberg
         tables = iceberg.tables
-        match deed:
+        match operation:
             case Mark() | Append():
                 return self._show(
-                    deed.name,
-                    await tables.commit(CATALOG, NAMESPACE, deed.name, deed.request(), caller),
+                    operation.name,
+                    await tables.commit(
+                        CATALOG, NAMESPACE, operation.name, operation.request(), caller
+                    ),
                 )
             case Create(staged=None):
-                made = await tables.create(CATALOG, NAMESPACE, deed.request(), caller)
-                return self._show(deed.name, made)
+                made = await tables.create(CATALOG, NAMESPACE, operation.request(), caller)
+                return self._show(operation.name, made)
             case Create():
-                made = await tables.commit(CATALOG, NAMESPACE, deed.name, deed.commit(), caller)
-                return self._show(deed.name, made)
+                made = await tables.commit(
+                    CATALOG, NAMESPACE, operation.name, operation.commit(), caller
+                )
+                return self._show(operation.name, made)
             case Register():
-                request = RegisterTableRequest(name=deed.name, metadata_location=deed.location)
+                request = RegisterTableRequest(
+                    name=operation.name, metadata_location=operation.location
+                )
                 made = await tables.register(CATALOG, NAMESPACE, request, caller)
-                return self._show(deed.name, made)
+                return self._show(operation.name, made)
             case Load():
-                return self._show(deed.name, await tables.load(CATALOG, NAMESPACE, deed.name))
+                return self._show(
+                    operation.name, await tables.load(CATALOG, NAMESPACE, operation.name)
+                )
             case List():
                 names = await tables.page(CATALOG, NAMESPACE, after=None, limit=None)
-                return _Shown(Told.DONE, names=tuple(names))
+                return _Shown(Outcome.DONE, names=tuple(names))
             case _:
-                await self._do_silently(deed, caller)
-                return _Shown(Told.DONE)
+                await self._do_silently(operation, caller)
+                return _Shown(Outcome.DONE)
 
-    async def _do_silently(self, deed: Both | Drop | Undrop | Rename, caller: Caller) -> None:
+    async def _do_silently(self, operation: Both | Drop | Undrop | Rename, caller: Caller) -> None:
         iceberg = self.iceberg
-        match deed:
+        match operation:
             case Both():
                 changes = tuple(
                     part.commit() if isinstance(part, Create) else part.request()
-                    for part in deed.parts
+                    for part in operation.parts
                 )
                 request = CommitTransactionRequest(table_changes=changes)
                 await iceberg.transactions.commit(CATALOG, request, caller)
             case Drop():
-                await iceberg.tables.drop(CATALOG, NAMESPACE, deed.name, caller, purge=deed.purge)
+                await iceberg.tables.drop(
+                    CATALOG, NAMESPACE, operation.name, caller, purge=operation.purge
+                )
             case Undrop():
-                work = UndropWork(iceberg.context, deed.table_id, None, caller)
-                await run_once(iceberg.context, caller, work, [deed.table_id])
+                work = UndropWork(iceberg.context, operation.table_id, None, caller)
+                await run_once(iceberg.context, caller, work, [operation.table_id])
             case Rename():
-                source, target = identifier(deed.source), identifier(deed.target)
+                source, target = identifier(operation.source), identifier(operation.target)
                 moved = RenameRequest(source=source, destination=target)
                 await iceberg.tables.rename(CATALOG, moved, caller)
 
     def _show(self, name: str, loaded: LoadedMetadata) -> _Shown:
         if loaded.location is None:
             self._notes.complaints.append(f"{name} was shown without a place")
-            return _Shown(Told.UNKNOWN)
+            return _Shown(Outcome.UNKNOWN)
         self._notes.heard(name, read_facts(loaded.raw), loaded.location)
-        return _Shown(Told.DONE, location=loaded.location)
+        return _Shown(Outcome.DONE, location=loaded.location)
 
-    def _trouble(self, wish: Wish, problem: ArcoError) -> _Shown:
+    def _trouble(self, intent: Intent, problem: ArcoError) -> _Shown:
         """What is no verdict; only three errors may leave a server as that."""
-        for told, kind in (
-            (Told.UNAVAILABLE, Unavailable),
-            (Told.UNKNOWN, Unknown),
-            (Told.CORRUPT, Corrupt),
+        for outcome, kind in (
+            (Outcome.UNAVAILABLE, Unavailable),
+            (Outcome.UNKNOWN, Unknown),
+            (Outcome.CORRUPT, Corrupt),
         ):
             if isinstance(problem, kind):
-                return _Shown(told, detail=str(problem))
-        self._notes.complaints.append(f"{wish.name} was told {problem!r}, which is no verdict")
-        return _Shown(Told.UNKNOWN, detail=repr(problem))
+                return _Shown(outcome, detail=str(problem))
+        self._notes.complaints.append(
+            f"{intent.name} was answered {problem!r}, which is no verdict"
+        )
+        return _Shown(Outcome.UNKNOWN, detail=repr(problem))

@@ -1,7 +1,7 @@
 """The auditor of the Iceberg catalog: chains and transactions by their rules, answers by what was seen.
 
 Every version is what one request makes of the version before it, so nothing is lost and nothing is there
-that nobody asked for. What was acknowledged has taken effect once, between its call and its answer. What
+that no user asked for. What was acknowledged has taken effect once, between its call and its answer. What
 was refused never has, and was rightly refused at some moment between. What is unknown has at most once.
 """
 
@@ -10,8 +10,8 @@ from itertools import pairwise
 
 from .iceberg_answers import Landed, check_replies
 from .iceberg_history import IcebergHistory, Version
-from .iceberg_notes import IcebergNotes, Wish
-from .iceberg_operations import Append, Both, Deed, Drop, Mark, Rename, Undrop
+from .iceberg_notes import IcebergNotes, Intent
+from .iceberg_operations import Append, Both, Drop, Mark, Operation, Rename, Undrop
 from .objects import SimObjects
 
 
@@ -22,7 +22,7 @@ class IcebergAudit:
         self._notes = notes
         self._history = IcebergHistory(objects)
         self._wrong = self._history.wrong
-        self._wishes = {wish.actor: wish for wish in notes.wishes}
+        self._intents = {intent.actor: intent for intent in notes.intents}
         self.tally: Counter[str] = Counter()
 
     def violations(self) -> list[str]:
@@ -38,10 +38,10 @@ class IcebergAudit:
         self._check_files()
         if self._notes.finished:
             self._check_aftermath()
-        for wish in self._notes.wishes:
-            landed = self._landed(wish)
+        for intent in self._notes.intents:
+            landed = self._landed(intent)
             self.tally["took effect"] += bool(landed)
-            self._wrong += check_replies(wish, landed, self._history)
+            self._wrong += check_replies(intent, landed, self._history)
         return self._wrong
 
     # chains
@@ -65,8 +65,10 @@ class IcebergAudit:
                 self._say(f"{_name(version)} ends {pointer.metadata_location}, and it was at {was}")
             return
         if pointer.previous_location != was:
-            said = pointer.previous_location
-            self._say(f"{_name(version)} says that {said} was in effect before, and it was {was}")
+            previous = pointer.previous_location
+            self._say(
+                f"{_name(version)} says that {previous} was in effect before, and it was {was}"
+            )
         self._check_change(version, was)
 
     def _check_undrop(self, version: Version, before: Version | None) -> None:
@@ -81,10 +83,10 @@ class IcebergAudit:
 
     def _check_change(self, version: Version, was: str | None) -> None:
         pointer = version.pointer
-        wish = self._wishes.get(pointer.actor)
+        intent = self._intents.get(pointer.actor)
         after = self._history.facts(pointer.metadata_location)
-        if wish is None:
-            self._say(f"nobody wished for {_name(version)}")
+        if intent is None:
+            self._say(f"no user asked for {_name(version)}")
             return
         if after is None:
             if self._counts_from(version) is not None:
@@ -95,11 +97,11 @@ class IcebergAudit:
                 self._say(f"{_name(version)} was made on no table")
             return
         before = self._history.facts(was)
-        parts = _parts(wish.deed)
+        parts = _parts(intent.operation)
         if before is None or not any(
             isinstance(part, Mark | Append) and part.fits(before, after) for part in parts
         ):
-            self._say(f"{_name(version)} is not what {wish.name} makes of {before}: {after}")
+            self._say(f"{_name(version)} is not what {intent.name} makes of {before}: {after}")
 
     def _is_undecided(self, version: Version, length: int) -> bool:
         transaction = version.pointer.transaction
@@ -126,8 +128,8 @@ class IcebergAudit:
         if not versions:
             self._say(f"transaction {transaction} was committed with nothing in it")
             return
-        wish = self._wishes.get(versions[0].pointer.actor)
-        wanted = len(_parts(wish.deed)) if wish is not None else 0
+        intent = self._intents.get(versions[0].pointer.actor)
+        wanted = len(_parts(intent.operation)) if intent is not None else 0
         tables = {version.table_id for version in versions}
         if len(tables) != wanted or len(versions) != wanted:
             self._say(f"transaction {transaction} has changed {len(tables)} of {wanted} tables")
@@ -163,7 +165,7 @@ class IcebergAudit:
                 location = version.pointer.metadata_location
                 counts = self._counts_from(version)
                 if counts is None:
-                    continue  # a table that nobody has ever seen
+                    continue  # a table that no reader has ever seen
                 if self._was_lost(version):
                     self._say(f"{location} was deleted, which {_name(version)} names")
                 if location not in history.made or history.made[location] > counts:
@@ -207,16 +209,16 @@ class IcebergAudit:
     # what follows
 
     def _check_aftermath(self) -> None:
-        """In the end every version that counted is told of, and no name leads to a dead chain."""
+        """In the end every version that counted is reported, and no name leads to a dead chain."""
         history, end = self._history, 10**9
         for chain in history.chains.values():
             for version in chain:
                 key = f"{version.table_id}:{version.number}".encode()
                 if self._is_aborted(version):
-                    if key in history.told:
-                        self._say(f"{_name(version)} was told of, and never counted")
-                elif key not in history.told and self._is_recalled(version):
-                    self._say(f"{_name(version)} was never told of")
+                    if key in history.reported:
+                        self._say(f"{_name(version)} was reported, and never counted")
+                elif key not in history.reported and self._is_recalled(version):
+                    self._say(f"{_name(version)} was never reported")
         for name, table_id in history.named(end).items():
             if history.effective(table_id, end) is None:
                 self._say(f"{name} still leads to {table_id}, which is gone")
@@ -228,29 +230,31 @@ class IcebergAudit:
 
     # what people asked for
 
-    def _landed(self, wish: Wish) -> list[Landed]:
-        """How often a wish has taken effect, and where."""
-        match wish.deed:
+    def _landed(self, intent: Intent) -> list[Landed]:
+        """How often an intent has taken effect, and where."""
+        match intent.operation:
             case Both():
-                return self._committed(wish)
+                return self._committed(intent)
             case Rename() | Undrop():
-                deeds = [each for each in self._history.deeds if each.actor == wish.actor]
-                return [Landed(each.table_id, each.position) for each in deeds]
+                operations = [
+                    each for each in self._history.operations if each.actor == intent.actor
+                ]
+                return [Landed(each.table_id, each.position) for each in operations]
             case Drop():
                 return [
                     Landed(each.table_id, each.position)
-                    for each in self._versions(wish)
+                    for each in self._versions(intent)
                     if each.is_tombstone
                 ]
             case Mark() | Append():
-                return [Landed(each.table_id, each.position) for each in self._versions(wish)]
+                return [Landed(each.table_id, each.position) for each in self._versions(intent)]
             case _:
-                return self._born(wish)
+                return self._born(intent)
 
-    def _committed(self, wish: Wish) -> list[Landed]:
+    def _committed(self, intent: Intent) -> list[Landed]:
         transactions = {
             each.pointer.transaction: each.table_id
-            for each in self._versions(wish)
+            for each in self._versions(intent)
             if each.pointer.transaction is not None
         }
         decisions = self._history.decisions
@@ -260,25 +264,25 @@ class IcebergAudit:
             if each in decisions and decisions[each].committed
         ]
 
-    def _born(self, wish: Wish) -> list[Landed]:
+    def _born(self, intent: Intent) -> list[Landed]:
         """A table that was made counts from its name on."""
-        deeds = [each for each in self._history.deeds if each.actor == wish.actor]
-        return [Landed(each.table_id, each.position) for each in deeds]
+        operations = [each for each in self._history.operations if each.actor == intent.actor]
+        return [Landed(each.table_id, each.position) for each in operations]
 
-    def _versions(self, wish: Wish) -> list[Version]:
+    def _versions(self, intent: Intent) -> list[Version]:
         return [
             version
             for chain in self._history.chains.values()
             for version in chain
-            if version.pointer.actor == wish.actor
+            if version.pointer.actor == intent.actor
         ]
 
     def _say(self, what: str) -> None:
         self._wrong.append(what)
 
 
-def _parts(deed: Deed) -> tuple[Deed, ...]:
-    return deed.parts if isinstance(deed, Both) else (deed,)
+def _parts(operation: Operation) -> tuple[Operation, ...]:
+    return operation.parts if isinstance(operation, Both) else (operation,)
 
 
 def _was_purged(chain: list[Version], length: int) -> bool:

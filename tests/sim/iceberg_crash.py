@@ -1,6 +1,6 @@
 """Exhaustive crash and sleep points of Iceberg operations (figures 2 and 6), and the repair that follows.
 
-Two tables and a dropped one are prepared. For each point the world begins anew from there: the operation
+Two tables and a dropped one are prepared. For each point the world starts again from there: the operation
 runs, and the process that makes the chosen call dies right before it is sent or right after it was
 answered; or it falls asleep there, and goes on later as if nothing had happened. Meanwhile others
 change the tables, and a request with a key is sent again, to another process. Whatever was left half done
@@ -25,23 +25,23 @@ from .future import Future
 from .iceberg_answers import KEY_LIFE_MS
 from .iceberg_api import Call, IcebergApi, Inbox
 from .iceberg_audit import IcebergAudit
-from .iceberg_notes import IcebergNotes, Told, Wish
+from .iceberg_notes import IcebergNotes, Intent, Outcome
 from .iceberg_operations import (
     Append,
     Both,
     Create,
-    Deed,
     Drop,
     Facts,
     List,
     Load,
     Mark,
+    Operation,
     Register,
     Rename,
     Undrop,
 )
 from .objects import SimObjects
-from .process import Life, Process
+from .process import Incarnation, Process
 from .rpc import Exchange, RemotePort, Wires
 from .store import SimBackend
 from .world import HOUR_MS, SECOND_MS, World
@@ -52,7 +52,7 @@ T = TypeVar("T")
 NAP_MS = 15 * SECOND_MS
 SLEEP_MS = 60 * SECOND_MS
 
-_PREPARATION: tuple[Deed, ...] = (
+_PREPARATION: tuple[Operation, ...] = (
     Create("t1"),
     Create("t2"),
     Create("gone"),
@@ -68,19 +68,19 @@ PAIRED = ("both with a key",)
 
 @dataclass
 class Prepared:
-    """A small catalog, how it came about, and who was told what."""
+    """A small catalog, how it came about, and the answers."""
 
     objects: SimObjects
-    wishes: list[Wish]
+    intents: list[Intent]
     now_ms: float
     seen: dict[str, Facts] = field(default_factory=dict)
     locations: dict[str, str] = field(default_factory=dict)
 
 
-def operations(prepared: Prepared) -> dict[str, tuple[Deed, bool]]:
+def operations(prepared: Prepared) -> dict[str, tuple[Operation, bool]]:
     """Every operation on tables, and whether it has a key."""
     seen = prepared.seen
-    deeds: dict[str, Deed] = {
+    by_name: dict[str, Operation] = {
         "commit": Mark("t1", "color", "green"),  # what is blue meanwhile must not be green again
         "needless commit": Mark("t1", "color", "red"),
         "append": Append("t1", seen["t1"], 77),
@@ -93,10 +93,10 @@ def operations(prepared: Prepared) -> dict[str, tuple[Deed, bool]]:
         "both": Both((Append("t1", seen["t1"], 77), Mark("t2", "m.op"))),
         "both and a birth": Both((Mark("t1", "m.op"), Create("new", _NEW))),
     }
-    keyed = {f"{name} with a key": (deed, True) for name, deed in deeds.items()}
+    keyed = {f"{name} with a key": (operation, True) for name, operation in by_name.items()}
     return (
         {"load": (Load("t1"), False)}
-        | {name: (deed, False) for name, deed in deeds.items()}
+        | {name: (operation, False) for name, operation in by_name.items()}
         | keyed
     )
 
@@ -115,8 +115,8 @@ class _World:
         self.bomb = Bomb([])
         self.processes: dict[str, Process] = {}
 
-    def backend(self, life: Life, process: Process) -> BombedBackend:
-        return BombedBackend(SimBackend(self.objects, life), process, self.bomb)
+    def backend(self, incarnation: Incarnation, process: Process) -> BombedBackend:
+        return BombedBackend(SimBackend(self.objects, incarnation), process, self.bomb)
 
     def start(self, *apis: str) -> None:
         self.processes["compactor"] = Process(self.world, "compactor", self._compact)
@@ -125,48 +125,52 @@ class _World:
         for process in self.processes.values():
             process.start()
 
-    def store(self, life: Life, role: Role) -> Store:
-        process = self.processes.get(life.name.partition(".")[0])
+    def store(self, incarnation: Incarnation, role: Role) -> Store:
+        process = self.processes.get(incarnation.name.partition(".")[0])
         if process is None:
-            plain = SimBackend(self.objects, life)
-            return Store(plain, life.runtime, scope=Scope(), role=role)
-        return Store(self.backend(life, process), life.runtime, scope=Scope(), role=role)
+            plain = SimBackend(self.objects, incarnation)
+            return Store(plain, incarnation.runtime, scope=Scope(), role=role)
+        return Store(
+            self.backend(incarnation, process), incarnation.runtime, scope=Scope(), role=role
+        )
 
-    def api(self, life: Life) -> IcebergApi:
+    def api(self, incarnation: Incarnation) -> IcebergApi:
         return IcebergApi(
-            life,
-            self.store(life, Role.API),
-            RemotePort(self.exchange, life),
+            incarnation,
+            self.store(incarnation, Role.API),
+            RemotePort(self.exchange, incarnation),
             self.notes,
             self.objects,
             key_life_ms=round(KEY_LIFE_MS),
         )
 
-    def send(self, life: Life, wish: Wish, api: str) -> Call | None:
+    def send(self, incarnation: Incarnation, intent: Intent, api: str) -> Call | None:
         inbox, process = self.inboxes.get(api), self.processes[api]
-        if inbox is None or process.life is None:
+        if inbox is None or process.incarnation is None:
             return None
-        sent, now_ms = len(self.objects.log), life.world.now_ms
-        call = Call(wish, life.runtime.tasks.event(), sent, now_ms)
+        sent, now_ms = len(self.objects.log), incarnation.world.now_ms
+        call = Call(intent, incarnation.runtime.tasks.event(), sent, now_ms)
         inbox.calls.append(call)
         inbox.rung.set()
         return call
 
-    def wish(self, name: str, deed: Deed, *, keyed: bool = False) -> Wish:
-        wish = Wish(name, deed, keyed=keyed)
-        wish.sent, wish.sent_ms = len(self.objects.log), self.world.now_ms
-        self.notes.wishes.append(wish)
-        return wish
+    def intent(self, name: str, operation: Operation, *, keyed: bool = False) -> Intent:
+        intent = Intent(name, operation, keyed=keyed)
+        intent.sent, intent.sent_ms = len(self.objects.log), self.world.now_ms
+        self.notes.intents.append(intent)
+        return intent
 
-    async def _compact(self, life: Life) -> None:
-        compactor = CatalogCompactor(self.store(life, Role.COMPACTOR), retention=UNDROP_FOR)
-        self.exchange.open("compactor", life, compactor)
+    async def _compact(self, incarnation: Incarnation) -> None:
+        compactor = CatalogCompactor(self.store(incarnation, Role.COMPACTOR), retention=UNDROP_FOR)
+        self.exchange.open("compactor", incarnation, compactor)
 
-    async def _serve(self, life: Life) -> None:
-        await life.runtime.clock.sleep(10)
-        api = self.api(life)
+    async def _serve(self, incarnation: Incarnation) -> None:
+        await incarnation.runtime.clock.sleep(10)
+        api = self.api(incarnation)
         await api.begin()
-        inbox = self.inboxes[life.name.partition(".")[0]] = Inbox([], life.runtime.tasks.event())
+        inbox = self.inboxes[incarnation.name.partition(".")[0]] = Inbox(
+            [], incarnation.runtime.tasks.event()
+        )
         await api.serve(inbox)
 
 
@@ -174,23 +178,23 @@ class _World:
 def prepare() -> Prepared:
     """Make the tables, one request after the other."""
     made = _World()
-    prepared = Prepared(made.objects, made.notes.wishes, 0.0)
+    prepared = Prepared(made.objects, made.notes.intents, 0.0)
 
-    async def drive(life: Life) -> None:
-        await life.runtime.clock.sleep(SECOND_MS)
-        for number, deed in enumerate(_PREPARATION):
-            wish = made.wish(f"prepare{number}", deed)
-            call = made.send(life, wish, "api")
+    async def drive(incarnation: Incarnation) -> None:
+        await incarnation.runtime.clock.sleep(SECOND_MS)
+        for number, operation in enumerate(_PREPARATION):
+            intent = made.intent(f"prepare{number}", operation)
+            call = made.send(incarnation, intent, "api")
             if call is None:
-                raise AssertionError("nobody is there to prepare anything")
+                raise AssertionError("no API process is running to prepare anything")
             await call.replied.wait()
-            if isinstance(deed, Create):
-                prepared.locations[deed.name] = str(wish.replies[-1].location)
+            if isinstance(operation, Create):
+                prepared.locations[operation.name] = str(intent.replies[-1].location)
         for name in ("t1", "t2"):
-            call = made.send(life, made.wish(f"look{name}", Load(name)), "api")
+            call = made.send(incarnation, made.intent(f"look{name}", Load(name)), "api")
             if call is not None:
                 await call.replied.wait()
-        await life.runtime.clock.sleep(10 * SECOND_MS)  # for what follows the answers
+        await incarnation.runtime.clock.sleep(10 * SECOND_MS)  # for what follows the answers
         made.world.stop()
 
     made.start("api")
@@ -199,7 +203,9 @@ def prepare() -> Prepared:
     made.world.close()
     if made.world.failures:
         raise AssertionError(made.world.failures[0])
-    if not all(wish.replies and wish.replies[0].told is Told.DONE for wish in prepared.wishes):
+    if not all(
+        intent.replies and intent.replies[0].outcome is Outcome.DONE for intent in prepared.intents
+    ):
         raise AssertionError("the preparation was not carried out")
     prepared.now_ms = made.world.now_ms
     prepared.seen = dict(made.notes.seen)
@@ -210,10 +216,16 @@ class DrowsyBackend(BombedBackend):
     """The way to the store of a process that may fall asleep on it."""
 
     def __init__(
-        self, inner: SimBackend, process: Process, bomb: Bomb, *, life: Life, sleep_ms: float
+        self,
+        inner: SimBackend,
+        process: Process,
+        bomb: Bomb,
+        *,
+        incarnation: Incarnation,
+        sleep_ms: float,
     ) -> None:
         super().__init__(inner, process, bomb)
-        self._life = life
+        self._incarnation = incarnation
         self._sleep_ms = sleep_ms
 
     async def _call(self, verb: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -230,7 +242,7 @@ class DrowsyBackend(BombedBackend):
     async def _sleep(self) -> None:
         self._process.suspend(self._sleep_ms)
         awake: Future[None] = Future()
-        self._life.world.after(0, lambda: awake.resolve(None), self._life)
+        self._incarnation.world.after(0, lambda: awake.resolve(None), self._incarnation)
         await awake
 
 
@@ -238,13 +250,19 @@ class Trial(_World):
     """One operation with crashes at given points, from the prepared state to the verdict."""
 
     def __init__(
-        self, prepared: Prepared, deed: Deed, bomb: Bomb, *, keyed: bool, sleep_ms: float = 0.0
+        self,
+        prepared: Prepared,
+        operation: Operation,
+        bomb: Bomb,
+        *,
+        keyed: bool,
+        sleep_ms: float = 0.0,
     ) -> None:
         super().__init__(prepared.now_ms)
         self._prepared = prepared
-        self._deed, self._keyed, self._sleep_ms = deed, keyed, sleep_ms
+        self._operation, self._keyed, self._sleep_ms = operation, keyed, sleep_ms
         self.bomb = bomb
-        self.notes.wishes = list(prepared.wishes)
+        self.notes.intents = list(prepared.intents)
         self.objects.restore(prepared.objects)
 
     def run(self) -> list[str]:
@@ -254,68 +272,70 @@ class Trial(_World):
         try:
             self.world.run()
             if self.bomb.points and self.notes.finished:
-                return [f"nobody reached {self.bomb.points[0]}"]
+                return [f"no process reached {self.bomb.points[0]}"]
             return [*self.world.failures, *IcebergAudit(self.objects, self.notes).violations()]
         finally:
             self.world.close()
 
-    def backend(self, life: Life, process: Process) -> BombedBackend:
+    def backend(self, incarnation: Incarnation, process: Process) -> BombedBackend:
         if not self._sleep_ms:
-            return super().backend(life, process)
-        inner = SimBackend(self.objects, life)
-        return DrowsyBackend(inner, process, self.bomb, life=life, sleep_ms=self._sleep_ms)
+            return super().backend(incarnation, process)
+        inner = SimBackend(self.objects, incarnation)
+        return DrowsyBackend(
+            inner, process, self.bomb, incarnation=incarnation, sleep_ms=self._sleep_ms
+        )
 
-    async def _drive(self, life: Life) -> None:
-        await life.runtime.clock.sleep(SECOND_MS)
+    async def _drive(self, incarnation: Incarnation) -> None:
+        await incarnation.runtime.clock.sleep(SECOND_MS)
         self.bomb.armed = True
-        await self._pursue(life, self.wish("op", self._deed, keyed=self._keyed))
-        await life.runtime.clock.sleep(3 * SECOND_MS)  # for what follows the answer
+        await self._pursue(incarnation, self.intent("op", self._operation, keyed=self._keyed))
+        await incarnation.runtime.clock.sleep(3 * SECOND_MS)  # for what follows the answer
         self.bomb.armed = False
-        # For whoever has to start again, or to wake up.
-        await life.runtime.clock.sleep(2 * self._sleep_ms + 5 * SECOND_MS)
-        fixer = self.api(life)
+        # For the process that has to start again, or to wake up.
+        await incarnation.runtime.clock.sleep(2 * self._sleep_ms + 5 * SECOND_MS)
+        fixer = self.api(incarnation)
         await fixer.iceberg.reconciler.round(full=True)
         for name in ("t1", "t2", "gone", "new"):
-            for deed in (Load(name), Mark(name, f"m.after.{name}")):
-                wish = self.wish(f"after{type(deed).__name__}{name}", deed)
-                await self._ask(life, wish, "other")
-                if not wish.is_answered:
+            for operation in (Load(name), Mark(name, f"m.after.{name}")):
+                intent = self.intent(f"after{type(operation).__name__}{name}", operation)
+                await self._ask(incarnation, intent, "other")
+                if not intent.is_answered:
                     return
-        await life.runtime.clock.sleep(3 * SECOND_MS)
+        await incarnation.runtime.clock.sleep(3 * SECOND_MS)
         await fixer.iceberg.reconciler.round(full=True)
         self.notes.finished = True
         self.world.stop()
 
-    async def _pursue(self, life: Life, wish: Wish) -> None:
+    async def _pursue(self, incarnation: Incarnation, intent: Intent) -> None:
         """Send it to one process; under a key then to the other, until there is an answer."""
-        await self._ask(life, wish, "api")
-        await life.runtime.clock.sleep(SECOND_MS)
-        for number, deed in enumerate(self._meanwhile()):  # others go on
-            await self._ask(life, self.wish(f"meanwhile{number}", deed), "other")
+        await self._ask(incarnation, intent, "api")
+        await incarnation.runtime.clock.sleep(SECOND_MS)
+        for number, operation in enumerate(self._meanwhile()):  # others go on
+            await self._ask(incarnation, self.intent(f"meanwhile{number}", operation), "other")
         for _ in range(20):
-            if not wish.keyed or not wish.is_open:
+            if not intent.keyed or not intent.is_open:
                 break
-            await life.runtime.clock.sleep(2 * SECOND_MS)
-            await self._ask(life, wish, "other")
-        if wish.keyed and wish.is_open:
+            await incarnation.runtime.clock.sleep(2 * SECOND_MS)
+            await self._ask(incarnation, intent, "other")
+        if intent.keyed and intent.is_open:
             self.notes.complaints.append("a retry with the same key gets no answer")
-        if wish.keyed and wish.is_answered:
-            await life.runtime.clock.sleep(5 * SECOND_MS)  # past the time for a takeover
-            await self._ask(life, wish, "other")  # whoever asks again is told the same
-        wish.given_up = wish.is_open
+        if intent.keyed and intent.is_answered:
+            await incarnation.runtime.clock.sleep(5 * SECOND_MS)  # past the time for a takeover
+            await self._ask(incarnation, intent, "other")  # a repeated request gets the same answer
+        intent.given_up = intent.is_open
 
-    def _meanwhile(self) -> list[Deed]:
+    def _meanwhile(self) -> list[Operation]:
         blue = [Mark(name, "color", "blue") for name in ("t1", "t2")]
-        if isinstance(self._deed, Drop):
+        if isinstance(self._operation, Drop):
             return [List(), *blue, Undrop(self._prepared.seen["t1"].uuid)]
         return [List(), *blue]
 
-    async def _ask(self, life: Life, wish: Wish, api: str) -> None:
-        call = self.send(life, wish, api)
+    async def _ask(self, incarnation: Incarnation, intent: Intent, api: str) -> None:
+        call = self.send(incarnation, intent, api)
         if call is not None:
             patience_ms = 5 * SECOND_MS if api == "api" else 45 * SECOND_MS
             with contextlib.suppress(TimeoutError):
-                await life.runtime.tasks.deadline(patience_ms, call.replied.wait())
+                await incarnation.runtime.tasks.deadline(patience_ms, call.replied.wait())
 
 
 def rehearse(name: str, before: tuple[Point, ...] = (), *, changes_only: bool) -> list[Point]:
@@ -357,12 +377,12 @@ def survey_pairs(name: str) -> tuple[str, int, list[str]]:
     for first in rehearse(name, changes_only=True):
         for second in rehearse(name, (first,), changes_only=True):
             count += 1
-            found = _trial(name, Bomb([first, second], changes_only=True))
-            wrong += [f"{name}, {first}, then {second}: {each}" for each in found]
+            violations = _trial(name, Bomb([first, second], changes_only=True))
+            wrong += [f"{name}, {first}, then {second}: {each}" for each in violations]
     return name, count, wrong
 
 
 def _trial(name: str, bomb: Bomb, sleep_ms: float = 0.0) -> list[str]:
     prepared = prepare()
-    deed, keyed = operations(prepared)[name]
-    return Trial(prepared, deed, bomb, keyed=keyed, sleep_ms=sleep_ms).run()
+    operation, keyed = operations(prepared)[name]
+    return Trial(prepared, operation, bomb, keyed=keyed, sleep_ms=sleep_ms).run()

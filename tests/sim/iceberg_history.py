@@ -51,8 +51,8 @@ class Decision:
 
 
 @dataclass(frozen=True)
-class Deed:
-    """A change of names that somebody has asked the catalog for, and got."""
+class CommittedOperation:
+    """A change of names that the catalog has committed for an actor."""
 
     actor: str
     table_id: str
@@ -74,13 +74,13 @@ class IcebergHistory:
     def __init__(self, objects: SimObjects) -> None:
         self.chains: dict[str, list[Version]] = {}
         self.decisions: dict[str, Decision] = {}
-        self.deeds: list[Deed] = []
+        self.operations: list[CommittedOperation] = []
         self.names: list[Names] = [Names(-1)]
         self.files: dict[str, bytes] = {}  # every metadata file that ever was, by location
         self.made: dict[str, int] = {}  # where in the log it was made
         self.deleted: dict[str, int] = {}
-        self.receipts: set[str] = set()  # names of those that say that a commit was told of
-        self.told: set[bytes] = set()  # what events of the ledger tell of
+        self.receipts: set[str] = set()  # names of those that say that a commit was reported
+        self.reported: set[bytes] = set()  # what events of the ledger report
         self._floors: dict[str, int] = {}
         self._facts: dict[str, Facts] = {}
         catalog = CatalogHistory(objects)
@@ -132,8 +132,8 @@ class IcebergHistory:
 
     def named(self, length: int) -> dict[str, str]:
         """The ids of names, as the catalog has them when the log has this length."""
-        found = bisect_right(self.names, length - 1, key=lambda names: names.position)
-        return self.names[found - 1].ids
+        index = bisect_right(self.names, length - 1, key=lambda names: names.position)
+        return self.names[index - 1].ids
 
     def _follow(self, position: int, mutation: Mutation) -> None:
         path = mutation.key.removeprefix(Scope().prefix)
@@ -148,7 +148,7 @@ class IcebergHistory:
         elif path.startswith("events/"):
             self.receipts.add(parts[-1].partition(".")[0])
         elif path.startswith("ledger/executions/"):
-            self.told |= set(_KEY.findall(mutation.body))
+            self.reported |= set(_KEY.findall(mutation.body))
         elif path.startswith(f"{TRANSACTIONS}/") and parts[-1] == "outcome.json":
             outcome = msgspec.json.decode(mutation.body, type=TransactionOutcome)
             self.decisions[parts[2]] = Decision(outcome.committed, position)
@@ -182,7 +182,7 @@ class IcebergHistory:
         entry = read_entry(mutation.body, number, table)
         chain = self.chains.setdefault(table, [])
         if number < self._floors.get(table, 0):
-            return  # a sleeper has made anew what was collected, and is told so (P7)
+            return  # a process that slept has created again what was collected, and gets an error (P7)
         if number != len(chain):
             self.wrong.append(f"number {number} of {table} was made, and {len(chain)} was due")
         elif chain and entry.record.parent_sha256 != chain[-1].entry.sha256():
@@ -208,8 +208,10 @@ class IcebergHistory:
                 names.ids[row["name"]] = row["table_id"]
                 names.born[row["table_id"]] = row["born"]
             self.names.append(names)
-            for deed in version.commit.deeds:
-                self.deeds.append(Deed(deed.actor, deed.object_id, version.position))
+            for operation in version.commit.deeds:
+                self.operations.append(
+                    CommittedOperation(operation.actor, operation.object_id, version.position)
+                )
 
     def _all_changes(self) -> list[int]:
         positions = {names.position for names in self.names if names.position >= 0}
@@ -218,9 +220,9 @@ class IcebergHistory:
         return sorted(positions)
 
     def _see(self, length: int) -> dict[str, tuple[str, str]]:
-        found = {}
+        tables = {}
         for name, table_id in self.named(length).items():
             location = self.effective(table_id, length)
             if location is not None:
-                found[name] = (table_id, location)
-        return found
+                tables[name] = (table_id, location)
+        return tables

@@ -3,17 +3,17 @@
 from dataclasses import dataclass, field
 from enum import Enum
 
-from .iceberg_operations import Deed, Facts
+from .iceberg_operations import Facts, Operation
 
 
-class Told(Enum):
-    """What somebody was told about a request."""
+class Outcome(Enum):
+    """How a request was answered."""
 
     DONE = "done"
     REFUSED = "refused"
     UNAVAILABLE = "unavailable"  # not done; under a key perhaps by another hand
     UNKNOWN = "unknown"
-    EXPIRED = "expired"  # the key is too old to tell
+    EXPIRED = "expired"  # the key is too old to know
     CORRUPT = "corrupt"  # stored bytes were missing
 
 
@@ -21,7 +21,7 @@ class Told(Enum):
 class Reply:
     """An answer, and between which positions of the log its call was under way."""
 
-    told: Told
+    outcome: Outcome
     sent: int
     answered: int
     sent_ms: float
@@ -33,11 +33,11 @@ class Reply:
 
 
 @dataclass
-class Wish:
-    """What a user wants once. Its name is its actor's, so that its deeds can be told from others'."""
+class Intent:
+    """What a user wants once. Its name is its actor's, so that its operations can be identified."""
 
     name: str
-    deed: Deed
+    operation: Operation
     keyed: bool
     api: int = 0
     sent: int = -1  # the position of the log when it was first sent
@@ -51,7 +51,7 @@ class Wish:
 
     @property
     def is_answered(self) -> bool:
-        return any(reply.told in (Told.DONE, Told.REFUSED) for reply in self.replies)
+        return any(reply.outcome in (Outcome.DONE, Outcome.REFUSED) for reply in self.replies)
 
     @property
     def is_open(self) -> bool:
@@ -62,7 +62,7 @@ class Wish:
 class IcebergNotes:
     """All of it."""
 
-    wishes: list[Wish] = field(default_factory=list)
+    intents: list[Intent] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)  # errors that no rule allows
     finished: bool = False
     seen: dict[str, Facts] = field(default_factory=dict)  # tables as last seen, by name
@@ -70,7 +70,7 @@ class IcebergNotes:
     locations: list[str] = field(default_factory=list)  # of metadata that were shown
 
     def heard(self, name: str, facts: Facts, location: str) -> None:
-        """A user was shown a table: that is worth another wish."""
+        """A user was shown a table: that is worth another request."""
         self.seen[name] = facts
         if facts.uuid not in self.ids:
             self.ids.append(facts.uuid)

@@ -1,6 +1,6 @@
 """What users of the simulated Iceberg catalog ask for, and what each request makes of a table.
 
-Requests are built here as clients send them; what they come to is said once more, in the few terms in
+Requests are built here as clients send them; what they come to is stated once more, in the few terms in
 which the auditor sees a table, so that the code that is judged does not judge itself.
 """
 
@@ -53,7 +53,7 @@ def read_facts(raw: bytes) -> Facts:
 
 @dataclass(frozen=True)
 class Mark:
-    """Set a property that nobody else sets; nothing but a missing table can refuse it."""
+    """Set a property that no other intent sets; nothing but a missing table can refuse it."""
 
     name: str
     key: str
@@ -203,7 +203,7 @@ class List:
     """Ask for all names."""
 
 
-Deed = Mark | Append | Create | Both | Drop | Undrop | Rename | Register | Load | List
+Operation = Mark | Append | Create | Both | Drop | Undrop | Rename | Register | Load | List
 
 
 def identifier(name: str) -> Identifier:

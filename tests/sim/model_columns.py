@@ -17,7 +17,7 @@ _RECORDED = (*_ASKED, "column_id", "position", "field_id")
 
 
 def fresh(
-    table_id: str, specs: Sequence[ddl.ColumnSpec], *, first_field: int, at: int, life: Row
+    table_id: str, specs: Sequence[ddl.ColumnSpec], *, first_field: int, at: int, lifetime: Row
 ) -> list[Row]:
     """Columns that were not there before."""
     return [
@@ -27,7 +27,7 @@ def fresh(
             "position": at + offset,
             "field_id": first_field + offset,
             **{name: _text(getattr(spec, name)) for name in _ASKED},
-            **life,
+            **lifetime,
         }
         for offset, spec in enumerate(specs)
     ]
@@ -37,7 +37,7 @@ def changed(
     table: Row,
     before: list[Row],
     request: ddl.AddColumns | ddl.UpdateColumn | ddl.DropColumn,
-    life: Row,
+    lifetime: Row,
 ) -> tuple[list[Row], int]:
     """The columns afterwards, in order, those just dropped among them, and the last field id."""
     after = [dict(column) for column in before]
@@ -47,14 +47,16 @@ def changed(
         if not request.columns or not 0 <= at <= len(before):
             raise Refused("invalid")
         table_id = table["table_id"]
-        after[at:at] = fresh(table_id, request.columns, first_field=last + 1, at=at, life=life)
+        after[at:at] = fresh(
+            table_id, request.columns, first_field=last + 1, at=at, lifetime=lifetime
+        )
         return after, last + len(request.columns)
     column = next((each for each in after if each["name"] == request.column), None)
     if column is None:
         raise Refused("not_found")
-    touched = {"updated_at": life["updated_at"], "updated_by": life["updated_by"]}
+    touched = {"updated_at": lifetime["updated_at"], "updated_by": lifetime["updated_by"]}
     if isinstance(request, ddl.DropColumn):
-        column |= {**touched, "dropped_at": life["updated_at"]}
+        column |= {**touched, "dropped_at": lifetime["updated_at"]}
         return after, last
     wanted = {name: getattr(request, name) for name in _ASKED}
     news = {name: _text(value) for name, value in wanted.items() if value is not UNSET}

@@ -32,7 +32,7 @@ def lived(actor: str, at: datetime) -> Row:
 
 
 def described(request: ddl.Description, actor: str) -> Row:
-    """What is said of something new."""
+    """The columns that describe a new object."""
     return {
         "comment": request.comment,
         "properties": dict(request.properties),
@@ -42,7 +42,7 @@ def described(request: ddl.Description, actor: str) -> Row:
 
 
 def amended(request: ddl.Amendment, row: Row) -> Row:
-    """What is said of something otherwise than before."""
+    """The columns that a description changes."""
     changes: Row = {}
     if request.comment is not UNSET:
         changes["comment"] = request.comment

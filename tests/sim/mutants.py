@@ -38,13 +38,13 @@ class Mutant:
 
     def _function(self) -> FunctionType:
         module, _, path = self.target.partition(":")
-        found: object = importlib.import_module(module)
+        target: object = importlib.import_module(module)
         for part in path.split("."):
-            found = inspect.getattr_static(found, part)
-        found = getattr(found, "__func__", getattr(found, "fget", found))
-        if not callable(found):
+            target = inspect.getattr_static(target, part)
+        target = getattr(target, "__func__", getattr(target, "fget", target))
+        if not callable(target):
             raise TypeError(f"{self.target} is not a function")
-        unwrapped = inspect.unwrap(found)
+        unwrapped = inspect.unwrap(target)
         if not isinstance(unwrapped, FunctionType):
             raise TypeError(f"{self.target} is not a function")
         return unwrapped
@@ -65,12 +65,12 @@ class Mutant:
 
 
 def first_catch(
-    mutant: Mutant, story: Callable[[], Scenario], seeds: Iterable[int]
+    mutant: Mutant, factory: Callable[[], Scenario], seeds: Iterable[int]
 ) -> Result | None:
     """The first seed whose audit notices the mutant."""
     with mutant.applied():
         for seed in seeds:
-            result = run_seed(story, seed)
+            result = run_seed(factory, seed)
             if result.violations:
                 return result
     return None

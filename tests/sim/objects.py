@@ -56,8 +56,8 @@ class SimObjects:
         return self._find(key).body
 
     def head(self, key: str) -> Meta:
-        found = self._find(key)
-        return Meta(key, len(found.body), found.modified_ms)
+        stored = self._find(key)
+        return Meta(key, len(stored.body), stored.modified_ms)
 
     def create(self, process: str, key: str, body: bytes) -> None:
         if key in self._stored:
@@ -76,10 +76,10 @@ class SimObjects:
         return iter([self.head(key) for key in keys])
 
     def _find(self, key: str) -> _Stored:
-        found = self._stored.get(key)
-        if found is None:
+        stored = self._stored.get(key)
+        if stored is None:
             raise NotFound(f"there is no {key}")
-        return found
+        return stored
 
     def _change(self, process: str, verb: str, key: str, body: bytes) -> None:
         now_ms = self.world.now_ms

@@ -6,15 +6,17 @@ from arco.storage.roles import Role
 from arco.storage.store import Store
 
 from .objects import SimObjects
-from .process import Life
+from .process import Incarnation
 from .store import SimBackend
 from .world import MINUTE_MS
 
 
-async def opened(objects: SimObjects, life: Life, role: Role) -> Store:
+async def opened(objects: SimObjects, incarnation: Incarnation, role: Role) -> Store:
     """A handle on a store that was proven sound, once it answers."""
     while True:
         try:
-            return await open_store(SimBackend(objects, life), life.runtime, role=role)
+            return await open_store(
+                SimBackend(objects, incarnation), incarnation.runtime, role=role
+            )
         except (Unavailable, Unknown):
-            await life.runtime.clock.sleep(MINUTE_MS)
+            await incarnation.runtime.clock.sleep(MINUTE_MS)

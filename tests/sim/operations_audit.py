@@ -39,32 +39,32 @@ class OperationsAudit:
 
     def violations(self) -> list[str]:
         """What is wrong, one sentence each."""
-        found = [*self._history.wrong, *self._misplaced()]
-        if found:
-            return found  # what rests on it would only repeat it
+        violations = [*self._history.wrong, *self._misplaced()]
+        if violations:
+            return violations  # what rests on it would only repeat it
         parent: Step | None = None
         for number, step in enumerate(self._history.steps):
-            found += [
+            violations += [
                 f"manifest {number}, a {step.record.kind}: {each}"
                 for each in self._check(step, parent)
             ]
             parent = step
-        if parent is not None and not found:
-            found += self._check_end(parent)
-        return found
+        if parent is not None and not violations:
+            violations += self._check_end(parent)
+        return violations
 
     def _misplaced(self) -> list[str]:
         """Acknowledged events that are not where their receipt says."""
-        found = []
-        for told in self._notes.told:
-            if told.domain != self._history.domain:
+        violations = []
+        for acknowledged in self._notes.acknowledged:
+            if acknowledged.domain != self._history.domain:
                 continue
-            receipt = told.receipt
+            receipt = acknowledged.receipt
             segment = self._history.segments.get((receipt.stream, receipt.seq))
             lines = () if segment is None else segment.lines[receipt.first_line - 1 :]
-            if list(lines[: receipt.events]) != told.lines:
-                found.append(f"events were acknowledged at {receipt}, and are not there")
-        return found
+            if list(lines[: receipt.events]) != acknowledged.lines:
+                violations.append(f"events were acknowledged at {receipt}, and are not there")
+        return violations
 
     def _check(self, step: Step, parent: Step | None) -> list[str]:
         """What is wrong with one manifest, held against its parent."""
@@ -87,31 +87,31 @@ class OperationsAudit:
         bounds = {} if parent is None else parent.manifest.retained_from
         reading = SegmentRows.joined([self._reading(each, bounds) for each in step.news])
         expected = self._folded(reading)
-        found = []
+        violations = []
         added: dict[str, list[str]] = {}
         for name in sorted({*step.files, *({} if parent is None else parent.files)}):
             before = [] if parent is None else parent.files.get(name, [])
             if set(before) - set(step.files.get(name, ())):
-                found.append(f"has lost files of {name}")
+                violations.append(f"has lost files of {name}")
             new = [path for path in step.files.get(name, ()) if path not in before]
             if new:
                 added[name] = new
         if {*added} != {*expected}:
-            found.append(f"has new files of {sorted(added)}, not of {sorted(expected)}")
-        found += [
+            violations.append(f"has new files of {sorted(added)}, not of {sorted(expected)}")
+        violations += [
             f"has other rows of {name} than its segments"
             for name, paths in added.items()
             if name in expected and self._rows(name, paths) != expected[name]
         ]
         counts = step.record.counts or Counts()
-        told = (counts.segments, counts.events, counts.late, counts.quarantined)
-        if told != (len(step.news), reading.events, reading.late, reading.quarantined):
-            found.append(
-                f"counts {told}, and has folded {len(step.news)} segments: {reading.events}"
+        published = (counts.segments, counts.events, counts.late, counts.quarantined)
+        if published != (len(step.news), reading.events, reading.late, reading.quarantined):
+            violations.append(
+                f"counts {published}, and has folded {len(step.news)} segments: {reading.events}"
             )
         self.tally.update({"events folded": reading.events, "events late": reading.late})
         self.tally["events quarantined"] += reading.quarantined
-        return found
+        return violations
 
     def _check_same(self, name: str, step: Step, parent: Step) -> list[str]:
         """What else than forgetting has become of the rows of a table."""
@@ -164,13 +164,13 @@ class OperationsAudit:
     def _rows(self, name: str, paths: Iterable[str]) -> list[dict[str, object]]:
         """The rows of some files, folded as a reader would."""
         asked = (name, *paths)
-        found = self._known_rows.get(asked)
-        if found is None:
+        cached = self._known_rows.get(asked)
+        if cached is None:
             table = self._tables[name]
             read = [self._file(name, path) for path in paths]
             rows = fold(table, pa.concat_tables([table.empty, *read]))
-            found = self._known_rows[asked] = rows.to_pylist()
-        return found
+            cached = self._known_rows[asked] = rows.to_pylist()
+        return cached
 
     def _file(self, name: str, path: str) -> pa.Table:
         if path not in self._read:

@@ -1,8 +1,8 @@
 """Exhaustive crash points of Tier 2: one piece of work, with a crash or a sleep at every storage call.
 
 A small domain is prepared once: a base, tails that are due for a merge, rows that are due to be forgotten,
-events that wait. For each point the world begins anew from there: somebody appends, folds, merges,
-rebuilds or collects, and dies at the chosen call and starts again, or falls asleep there while others go
+events that wait. For each point the world starts again from that state: a process appends, folds, merges,
+rebuilds or collects, and crashes at the chosen call and starts again, or falls asleep there while others go
 on. Then all that is left is folded, rebuilt and collected, and the auditor judges the whole log.
 """
 
@@ -32,8 +32,8 @@ from .objects import SimObjects
 from .operations_audit import OperationsAudit
 from .operations_events import event
 from .operations_history import History
-from .operations_notes import OperationsNotes, Told
-from .process import Life, Process
+from .operations_notes import Acknowledged, OperationsNotes
+from .process import Incarnation, Process
 from .store import SimBackend
 from .world import HOUR_MS, MINUTE_MS, SECOND_MS, World
 
@@ -46,7 +46,7 @@ _RETENTION = {"executions": timedelta(hours=2)}
 
 @dataclass(frozen=True)
 class Halt:
-    """What happens to whoever works: it dies, or sleeps while others do some of this."""
+    """What happens to the process at work: it crashes, or sleeps while others do some of this."""
 
     sleep_ms: float = 0.0
     folds: bool = True
@@ -71,62 +71,69 @@ class Site:
         self.objects = objects
         self.notes = notes
 
-    def store(self, life: Life, role: Role) -> Store:
-        return Store(SimBackend(self.objects, life), life.runtime, scope=Scope(), role=role)
+    def store(self, incarnation: Incarnation, role: Role) -> Store:
+        return Store(
+            SimBackend(self.objects, incarnation), incarnation.runtime, scope=Scope(), role=role
+        )
 
-    async def append(self, life: Life, *names: str, done: bool = False, ago: float = 0.0) -> None:
-        """Tell that executions have begun, or are done, in a stream that ends with them."""
-        writer = LedgerWriter(self.store(life, Role.API), DOMAIN, life_ms=_LIFE_MS)
+    async def append(
+        self, incarnation: Incarnation, *names: str, done: bool = False, ago: float = 0.0
+    ) -> None:
+        """Report that executions have begun, or are done, in a stream that ends with them."""
+        writer = LedgerWriter(self.store(incarnation, Role.API), DOMAIN, life_ms=_LIFE_MS)
         for name in names:
             payload = {"execution_id": name} | (
                 {"status": "SUCCESS"} if done else {"pipeline_id": "p"}
             )
             kind = "execution_completed" if done else "execution_started"
-            line = event(life, kind, payload, skew_ms=-ago)
+            line = event(incarnation, kind, payload, skew_ms=-ago)
             receipt = await writer.append_lines([line, b"{"])
-            self.notes.told.append(Told(DOMAIN, [line, b"{"], receipt))
+            self.notes.acknowledged.append(Acknowledged(DOMAIN, [line, b"{"], receipt))
         await writer.close()
 
     def compactor(self, store: Store) -> DomainCompactor:
         engine = InProcessEngine(store)
         return DomainCompactor(store, DOMAIN, engine, retention=_RETENTION, policy=_POLICY)
 
-    async def fold(self, life: Life, *, merges: bool = False) -> None:
-        compactor = self.compactor(self.store(life, Role.COMPACTOR))
+    async def fold(self, incarnation: Incarnation, *, merges: bool = False) -> None:
+        compactor = self.compactor(self.store(incarnation, Role.COMPACTOR))
         while await compactor.cycle(everything=True) is not None:
             pass
         while merges and await compactor.merge() is not None:
             pass
 
-    async def collect(self, life: Life) -> None:
-        janitor, publisher = self.store(life, Role.JANITOR), self.store(life, Role.COMPACTOR)
+    async def collect(self, incarnation: Incarnation) -> None:
+        janitor, publisher = (
+            self.store(incarnation, Role.JANITOR),
+            self.store(incarnation, Role.COMPACTOR),
+        )
         await collect_garbage(
             janitor, CatalogCompactor(publisher), domain=DOMAIN, retention_ms=SHORTEST_RETENTION_MS
         )
 
 
-async def _append(trial: "Trial", life: Life) -> None:
-    await trial.append(life, "mine", done=True)
+async def _append(trial: "Trial", incarnation: Incarnation) -> None:
+    await trial.append(incarnation, "mine", done=True)
 
 
-async def _cycle(trial: "Trial", life: Life) -> None:
-    await trial.compactor(trial.store(life, Role.COMPACTOR)).cycle(everything=True)
+async def _cycle(trial: "Trial", incarnation: Incarnation) -> None:
+    await trial.compactor(trial.store(incarnation, Role.COMPACTOR)).cycle(everything=True)
 
 
-async def _merge(trial: "Trial", life: Life) -> None:
-    await trial.compactor(trial.store(life, Role.COMPACTOR)).merge()
+async def _merge(trial: "Trial", incarnation: Incarnation) -> None:
+    await trial.compactor(trial.store(incarnation, Role.COMPACTOR)).merge()
 
 
-async def _rebuild(trial: "Trial", life: Life) -> None:
-    store = trial.store(life, Role.COMPACTOR)
+async def _rebuild(trial: "Trial", incarnation: Incarnation) -> None:
+    store = trial.store(incarnation, Role.COMPACTOR)
     await rebuild(store, DOMAIN, InProcessEngine(store), most_segments=2)
 
 
-async def _collect(trial: "Trial", life: Life) -> None:
-    await trial.collect(life)
+async def _collect(trial: "Trial", incarnation: Incarnation) -> None:
+    await trial.collect(incarnation)
 
 
-WORK: dict[str, Callable[["Trial", Life], Awaitable[None]]] = {
+WORK: dict[str, Callable[["Trial", Incarnation], Awaitable[None]]] = {
     "append": _append,
     "cycle": _cycle,
     "merge": _merge,
@@ -140,7 +147,7 @@ class Prepared:
     """The domain as every trial finds it."""
 
     objects: SimObjects
-    told: list[Told]
+    acknowledged: list[Acknowledged]
     now_ms: float
 
 
@@ -150,18 +157,18 @@ def prepare() -> Prepared:
     world = World(0)
     domain = Site(SimObjects(world, NONE), OperationsNotes())
 
-    async def drive(life: Life) -> None:
+    async def drive(incarnation: Incarnation) -> None:
         for n in range(4):
-            await domain.append(life, f"old{n}", f"run{n}")
-            await domain.fold(life, merges=n == 3)
-        await life.runtime.clock.sleep(4 * HOUR_MS)
-        await domain.collect(life)
+            await domain.append(incarnation, f"old{n}", f"run{n}")
+            await domain.fold(incarnation, merges=n == 3)
+        await incarnation.runtime.clock.sleep(4 * HOUR_MS)
+        await domain.collect(incarnation)
         for n in range(4):
-            await domain.append(life, f"run{n}", done=True)
-            await domain.append(life, f"new{n}", ago=(3 - n) * HOUR_MS)
-            await domain.fold(life)
-        await life.runtime.clock.sleep(HOUR_MS)
-        await domain.append(life, "waiting", "old1", done=True)
+            await domain.append(incarnation, f"run{n}", done=True)
+            await domain.append(incarnation, f"new{n}", ago=(3 - n) * HOUR_MS)
+            await domain.fold(incarnation)
+        await incarnation.runtime.clock.sleep(HOUR_MS)
+        await domain.append(incarnation, "waiting", "old1", done=True)
         world.stop()
 
     Process(world, "driver", drive).start()
@@ -169,7 +176,7 @@ def prepare() -> Prepared:
     world.close()
     if world.failures:
         raise AssertionError(world.failures[0])
-    return Prepared(domain.objects, domain.notes.told, world.now_ms)
+    return Prepared(domain.objects, domain.notes.acknowledged, world.now_ms)
 
 
 class Trial(Site):
@@ -180,7 +187,9 @@ class Trial(Site):
         self.world = World(0)
         self.world.now_ms = prepared.now_ms + (3 * HOUR_MS if work == "collection" else SECOND_MS)
         self.world.end_ms = self.world.now_ms + 24 * HOUR_MS
-        super().__init__(SimObjects(self.world, NONE), OperationsNotes(told=list(prepared.told)))
+        super().__init__(
+            SimObjects(self.world, NONE), OperationsNotes(acknowledged=list(prepared.acknowledged))
+        )
         self.objects.restore(prepared.objects)
         self._work = work
         self._bomb = bomb
@@ -195,64 +204,66 @@ class Trial(Site):
         try:
             self.world.run()
             if self._bomb.points:
-                return [f"nobody reached {self._bomb.points[0]}"]
+                return [f"no process reached {self._bomb.points[0]}"]
             history = History.of(self.objects, DOMAIN)
-            found = [*self.world.failures, *self.notes.complaints]
+            violations = [*self.world.failures, *self.notes.complaints]
             if not self.notes.caught_up or not history.is_caught_up():
-                found.append("not everything was published in the end")
-            return [*found, *OperationsAudit(history, self.notes).violations()]
+                violations.append("not everything was published in the end")
+            return [*violations, *OperationsAudit(history, self.notes).violations()]
         finally:
             self.world.close()
 
-    def store(self, life: Life, role: Role) -> Store:
-        if not life.name.startswith("worker"):
-            return super().store(life, role)
-        inner, worker = SimBackend(self.objects, life), self._worker
+    def store(self, incarnation: Incarnation, role: Role) -> Store:
+        if not incarnation.name.startswith("worker"):
+            return super().store(incarnation, role)
+        inner, worker = SimBackend(self.objects, incarnation), self._worker
         backend = BombedBackend(inner, worker, self._bomb)
         if self._halt.sleep_ms:
             ms = self._halt.sleep_ms
-            backend = DrowsyBackend(inner, worker, self._bomb, life=life, sleep_ms=ms)
-        return Store(backend, life.runtime, scope=Scope(), role=role)
+            backend = DrowsyBackend(inner, worker, self._bomb, incarnation=incarnation, sleep_ms=ms)
+        return Store(backend, incarnation.runtime, scope=Scope(), role=role)
 
-    async def _toil(self, life: Life) -> None:
-        await life.runtime.clock.sleep(SECOND_MS)
+    async def _toil(self, incarnation: Incarnation) -> None:
+        await incarnation.runtime.clock.sleep(SECOND_MS)
         self._bomb.armed = True
         while not self._is_done:
             try:
-                await WORK[self._work](self, life)
+                await WORK[self._work](self, incarnation)
             except Corrupt as problem:
                 self.notes.complaints.append(f"{self._work}: {problem!r}")
                 return
             except ArcoError:
-                await life.runtime.clock.sleep(SECOND_MS)
+                await incarnation.runtime.clock.sleep(SECOND_MS)
             else:
                 self._is_done = True
 
-    async def _drive(self, life: Life) -> None:
-        began_ms = life.world.now_ms
-        await life.runtime.clock.sleep(10 * SECOND_MS)
+    async def _drive(self, incarnation: Incarnation) -> None:
+        began_ms = incarnation.world.now_ms
+        await incarnation.runtime.clock.sleep(10 * SECOND_MS)
         self._bomb.armed = False
         if self._halt.folds:
-            await self.append(life, "old2", "new0", "run1", "mine", done=True)
-            await self.fold(life, merges=self._halt.merges)
+            await self.append(incarnation, "old2", "new0", "run1", "mine", done=True)
+            await self.fold(incarnation, merges=self._halt.merges)
         if self._halt.collects:
-            await life.runtime.clock.sleep(began_ms + 2.7 * HOUR_MS - life.world.now_ms)
+            await incarnation.runtime.clock.sleep(
+                began_ms + 2.7 * HOUR_MS - incarnation.world.now_ms
+            )
             if self._halt.folds:
-                await self.append(life, "later")
-                await self.fold(life, merges=True)
-            await self.collect(life)
-        await life.runtime.clock.sleep(
-            began_ms + self._halt.sleep_ms + MINUTE_MS - life.world.now_ms
+                await self.append(incarnation, "later")
+                await self.fold(incarnation, merges=True)
+            await self.collect(incarnation)
+        await incarnation.runtime.clock.sleep(
+            began_ms + self._halt.sleep_ms + MINUTE_MS - incarnation.world.now_ms
         )
-        await self.append(life, "old3", "last", done=True)
-        await self.fold(life)
-        store = self.store(life, Role.COMPACTOR)
+        await self.append(incarnation, "old3", "last", done=True)
+        await self.fold(incarnation)
+        store = self.store(incarnation, Role.COMPACTOR)
         await rebuild(store, DOMAIN, InProcessEngine(store))
-        await life.runtime.clock.sleep(SHORTEST_RETENTION_MS + 2 * HOUR_MS)
-        await self.append(life, "end")
-        await self.fold(life, merges=True)
-        await self.collect(life)
-        await self.fold(life)  # the seals of streams that were left
+        await incarnation.runtime.clock.sleep(SHORTEST_RETENTION_MS + 2 * HOUR_MS)
+        await self.append(incarnation, "end")
+        await self.fold(incarnation, merges=True)
+        await self.collect(incarnation)
+        await self.fold(incarnation)  # the seals of streams that were left
         self.notes.caught_up = self._is_done or bool(self.notes.complaints)
         self.world.stop()
 

@@ -1,4 +1,4 @@
-"""Events for the story of Tier 2: few things that much is told of, by senders that are not always right.
+"""Events for the scenario of Tier 2: many about few objects, by senders that are not always right.
 
 They come twice, out of order, late or early by their own clocks, under an id that another event has, and
 some cannot be read at all.
@@ -17,7 +17,7 @@ from arco.core.ids import new_ulid
 from arco.events.registry import KINDS, EventKind
 from arco.ledger.envelope import Envelope, Source
 
-from .process import Life
+from .process import Incarnation
 from .world import HOUR_MS, MINUTE_MS
 
 _BROKEN = (b"{", b'{"event_type":"nobody_knows","event_version":1}', b"\xff")
@@ -35,7 +35,7 @@ _NAMES = {
 
 
 def event(
-    life: Life,
+    incarnation: Incarnation,
     name: str,
     payload: Mapping[str, Any],
     *,
@@ -43,9 +43,9 @@ def event(
     key: str | None = None,
     skew_ms: float = 0.0,
 ) -> bytes:
-    """A line that tells of something that has occurred now, or `skew_ms` from now."""
-    now = utc(life.runtime.clock.now_ms())
-    given = event_id or new_ulid(life.runtime)
+    """An event line for something that has occurred now, or `skew_ms` from now."""
+    now = utc(incarnation.runtime.clock.now_ms())
+    given = event_id or new_ulid(incarnation.runtime)
     return json.encode(
         Envelope(
             event_id=given,
@@ -61,39 +61,39 @@ def event(
 
 
 class Sender:
-    """Tells of a few kinds of events in one domain; all clients of a seed share what was told before."""
+    """Makes events of a few kinds in one domain; all clients of a seed share the events made before."""
 
     def __init__(self, rng: random.Random, domain: str) -> None:
         self._rng = rng
         kinds = [kind for kind in KINDS if kind.domain == domain]
         self._kinds = rng.sample(kinds, min(len(kinds), rng.randint(1, 4)))
-        self._told: list[bytes] = []
+        self._sent: list[bytes] = []
         self._ids: list[str] = []
 
-    def lines(self, life: Life) -> list[bytes]:
+    def lines(self, incarnation: Incarnation) -> list[bytes]:
         """One call: an event or several."""
-        made = [self._line(life) for _ in range(self._rng.choice((1, 1, 2, 5)))]
+        made = [self._line(incarnation) for _ in range(self._rng.choice((1, 1, 2, 5)))]
         self._rng.shuffle(made)
         return made
 
-    def _line(self, life: Life) -> bytes:
+    def _line(self, incarnation: Incarnation) -> bytes:
         draw = self._rng.random()
         if draw < 0.03:
             return self._rng.choice(_BROKEN)
-        if draw < 0.2 and self._told:
-            return self._rng.choice(self._told)
+        if draw < 0.2 and self._sent:
+            return self._rng.choice(self._sent)
         kind = self._rng.choice(self._kinds)
         known = self._ids and draw < 0.3  # a sender that gives two events one id
-        event_id = self._rng.choice(self._ids) if known else new_ulid(life.runtime)
+        event_id = self._rng.choice(self._ids) if known else new_ulid(incarnation.runtime)
         made = event(
-            life,
+            incarnation,
             kind.name,
             self._payload(kind),
             event_id=event_id,
             key=f"{kind.name}:{self._rng.randrange(40)}",
             skew_ms=self._skew_ms(),
         )
-        self._told.append(made)
+        self._sent.append(made)
         self._ids.append(event_id)
         return made
 

@@ -53,7 +53,7 @@ class History:
 
     @classmethod
     def of(cls, objects: SimObjects, domain: str) -> "History":
-        """All that the log tells of a domain."""
+        """All that the log holds of a domain."""
         history = cls(domain)
         prefix = Scope().prefix
         for change in objects.log:
@@ -112,7 +112,7 @@ class History:
         if number < len(self.steps):
             if number >= self.floor:
                 self.wrong.append(f"manifest {number} was created twice")
-            return  # a leftover of a sleeper, below all that anybody reads
+            return  # a leftover of a process that slept, below all that is read
         entry = read_entry(change.body, number, path)
         parent = self.steps[-1].sha256 if self.steps else None
         if number != len(self.steps) or entry.record.parent_sha256 != parent:
@@ -174,7 +174,7 @@ class History:
                 f"manifest {number} has a watermark that does not follow its parent's"
             )
             return []
-        found: list[Segment] = []
+        segments: list[Segment] = []
         for stream, folded in known.items():
             last = new.open.get(stream, self._seals.get(stream))
             if last is None:
@@ -187,8 +187,8 @@ class History:
                 if segment is None:
                     self.wrong.append(f"manifest {number} has passed {(stream, seq)}, never stored")
                 elif not segment.seal:
-                    found.append(segment)
-        return found
+                    segments.append(segment)
+        return segments
 
     def _is_folded(self, place: Place, mark: Watermark) -> bool:
         stream, seq = place

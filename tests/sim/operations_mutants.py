@@ -2,7 +2,7 @@
 
 from .mutants import Mutant
 
-# Noticed by the story.
+# Noticed by the scenario.
 OPERATIONS_MUTANTS = (
     Mutant(
         name="watermark not compared at a rebase",

@@ -6,8 +6,8 @@ from arco.ledger.writer import AppendReceipt
 
 
 @dataclass
-class Told:
-    """Lines that a user sent, and where they were told these are."""
+class Acknowledged:
+    """Lines that a user sent, and the receipt."""
 
     domain: str
     lines: list[bytes]
@@ -18,7 +18,7 @@ class Told:
 class OperationsNotes:
     """What was acknowledged, and what the processes have complained of."""
 
-    told: list[Told] = field(default_factory=list)
+    acknowledged: list[Acknowledged] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
     senders: int = 0  # that are not done yet
     caught_up: bool = False

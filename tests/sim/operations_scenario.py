@@ -1,7 +1,7 @@
-"""The story of Tier 2: writers, two compactors, a rebuilder and a janitor, all of them real but Spark.
+"""The scenario of Tier 2: writers, two compactors, a rebuilder and a janitor, all of them real but Spark.
 
 Writers append events of every kind under crashes and sleeps, some past the end of life of their stream.
-Compactors race to fold and publish them and to merge their tails; from time to time the state is made anew.
+Compactors race to fold and publish them and to merge their tails; from time to time the state is rebuilt.
 The janitor marks and collects files, segments and slots, ends streams that were left, and looks for what
 was lost. When the storm is over, one of the compactors may stay away for good: the other must go on alone.
 """
@@ -31,8 +31,8 @@ from .opening import opened
 from .operations_audit import OperationsAudit
 from .operations_events import Sender
 from .operations_history import History
-from .operations_notes import OperationsNotes, Told
-from .process import Ambush, Life, Process
+from .operations_notes import Acknowledged, OperationsNotes
+from .process import Ambush, Incarnation, Process
 from .world import HOUR_MS, MINUTE_MS, SECOND_MS, World
 
 _WRITERS = 2
@@ -51,7 +51,7 @@ _CHOICES = (
 
 
 class OperationsScenario:
-    """Everybody who has to do with events."""
+    """All processes that write or fold events."""
 
     name = "operations"
 
@@ -61,7 +61,7 @@ class OperationsScenario:
         self._objects: SimObjects
         self._domains: tuple[str, ...] = ()
         self._retention: dict[str, timedelta] = {}
-        self._forgetful = "nobody"  # who was not told what is retained
+        self._forgetful = "nobody"  # the compactor that does not know what is retained
         self._policy = TailPolicy()
         self._most = 0
         self._shards = 1
@@ -96,15 +96,15 @@ class OperationsScenario:
         Process(world, "last", self._conclude).start()
 
     def audit(self, world: World) -> list[str]:
-        found = list(self.notes.complaints)
+        violations = list(self.notes.complaints)
         if not self.notes.caught_up:
-            found.append("not everything was appended and published in the calm")
+            violations.append("not everything was appended and published in the calm")
         for domain in self._domains:
             history = History.of(self._objects, domain)
             audit = OperationsAudit(history, self.notes)
-            found += [f"{domain}: {each}" for each in audit.violations()]
+            violations += [f"{domain}: {each}" for each in audit.violations()]
             world.tally.update(audit.tally)
-        return found
+        return violations
 
     # chaos
 
@@ -124,7 +124,7 @@ class OperationsScenario:
         self._senders = {each: Sender(rng, each) for each in self._domains}
 
     def _retire(self) -> None:
-        """One of the compactors may go for good, so that nobody does the work of the other."""
+        """One of the compactors may go for good, so that none does the work of the other."""
         draw = self._world.stream("retiring").random()
         if draw < 0.6:
             self._compactors[draw < 0.3].crash()
@@ -133,8 +133,8 @@ class OperationsScenario:
         """Suspend a process between two steps, past the seal and the retention."""
         rng = self._world.stream("dozing")
         victim, ms = rng.choice(processes), rng.uniform(2.2, 4.0) * HOUR_MS
-        if victim.life is not None and self._world.now_ms + ms < _CHAOS_MS:
-            victim.life.ambush(Ambush(rng.randint(1, 12), lambda: victim.suspend(ms)))
+        if victim.incarnation is not None and self._world.now_ms + ms < _CHAOS_MS:
+            victim.incarnation.ambush(Ambush(rng.randint(1, 12), lambda: victim.suspend(ms)))
 
     def _nap(self, processes: list[Process]) -> None:
         """Suspend a process after one of its next creates: between its files and its manifest."""
@@ -146,94 +146,96 @@ class OperationsScenario:
         def strike() -> None:
             victim.suspend(min(ms, max(0.0, _CHAOS_MS - self._world.now_ms)))
 
-        if victim.life is not None:
-            victim.life.ambush(Ambush(rng.randint(1, 4), strike, for_creates=True))
+        if victim.incarnation is not None:
+            victim.incarnation.ambush(Ambush(rng.randint(1, 4), strike, for_creates=True))
 
     # processes
 
-    def _writer(self, number: int) -> Callable[[Life], Coroutine[Any, Any, None]]:
+    def _writer(self, number: int) -> Callable[[Incarnation], Coroutine[Any, Any, None]]:
         calls = {(domain, n): _CALLS for domain in self._domains for n in range(_CLIENTS)}
         self.notes.senders += len(calls)
 
-        async def main(life: Life) -> None:
-            store = await opened(self._objects, life, Role.API)
+        async def main(incarnation: Incarnation) -> None:
+            store = await opened(self._objects, incarnation, Role.API)
             writers = {each: LedgerWriter(store, each, life_ms=_LIFE_MS) for each in self._domains}
 
             async def client(domain: str, n: int) -> None:
-                rng = life.world.stream(f"w{number}c{n} of {domain}")
+                rng = incarnation.world.stream(f"w{number}c{n} of {domain}")
                 while calls[domain, n]:
-                    if life.world.now_ms < _CHAOS_MS:
-                        await life.runtime.clock.sleep(float(50 * (2e5 ** rng.random())))
-                    await self._tell(life, writers[domain], domain)
+                    if incarnation.world.now_ms < _CHAOS_MS:
+                        await incarnation.runtime.clock.sleep(float(50 * (2e5 ** rng.random())))
+                    await self._tell(incarnation, writers[domain], domain)
                     calls[domain, n] -= 1
                     if not calls[domain, n]:
                         self.notes.senders -= 1
 
-            await life.runtime.tasks.gather(*(client(*each) for each in calls))
+            await incarnation.runtime.tasks.gather(*(client(*each) for each in calls))
             for writer in writers.values():
                 await writer.close()
 
         return main
 
-    async def _tell(self, life: Life, writer: LedgerWriter, domain: str) -> None:
+    async def _tell(self, incarnation: Incarnation, writer: LedgerWriter, domain: str) -> None:
         """Send some events until they are acknowledged."""
-        lines = self._senders[domain].lines(life)
+        lines = self._senders[domain].lines(incarnation)
         while True:
             try:
                 receipt = await writer.append_lines(lines)
             except (Unknown, Unavailable):
-                life.world.tally["appends retried"] += 1
-                await life.runtime.clock.sleep(SECOND_MS)
+                incarnation.world.tally["appends retried"] += 1
+                await incarnation.runtime.clock.sleep(SECOND_MS)
             else:
-                self.notes.told.append(Told(domain, lines, receipt))
-                life.world.tally["acknowledged"] += len(lines)
+                self.notes.acknowledged.append(Acknowledged(domain, lines, receipt))
+                incarnation.world.tally["acknowledged"] += len(lines)
                 return
 
-    async def _compact(self, life: Life) -> None:
-        store = await opened(self._objects, life, Role.COMPACTOR)
+    async def _compact(self, incarnation: Incarnation) -> None:
+        store = await opened(self._objects, incarnation, Role.COMPACTOR)
         tier2 = EventCompactor(
             store,
             InProcessEngine(store, shards=self._shards),
             domains=self._domains,
-            retention={} if life.name.startswith(self._forgetful) else self._retention,
+            retention={} if incarnation.name.startswith(self._forgetful) else self._retention,
             most_segments=self._most,
             policy=self._policy,
-            on_failure=lambda what, problem: self._hear(life, what, problem),
-            report=lambda cycle: self._count(life, cycle),
+            on_failure=lambda what, problem: self._hear(incarnation, what, problem),
+            report=lambda cycle: self._count(incarnation, cycle),
         )
         await tier2.run()
 
-    def _hear(self, life: Life, what: str, problem: Exception) -> None:
-        life.world.tally["failures told"] += 1
-        life.world.note(life.name, f"{what} failed: {problem!r}")
+    def _hear(self, incarnation: Incarnation, what: str, problem: Exception) -> None:
+        incarnation.world.tally["failures told"] += 1
+        incarnation.world.note(incarnation.name, f"{what} failed: {problem!r}")
         if not isinstance(problem, Unknown | Unavailable):
-            self._complain(life, f"{what}: {problem!r}")
+            self._complain(incarnation, f"{what}: {problem!r}")
 
-    def _complain(self, life: Life, what: str) -> None:
-        self.notes.complaints.append(f"{life.name} at {life.world.now_ms:.0f} ms: {what}")
+    def _complain(self, incarnation: Incarnation, what: str) -> None:
+        self.notes.complaints.append(
+            f"{incarnation.name} at {incarnation.world.now_ms:.0f} ms: {what}"
+        )
 
-    def _count(self, life: Life, cycle: CycleReport) -> None:
-        life.world.tally[f"published: {cycle.kind}"] += 1
+    def _count(self, incarnation: Incarnation, cycle: CycleReport) -> None:
+        incarnation.world.tally[f"published: {cycle.kind}"] += 1
 
-    async def _rebuild(self, life: Life) -> None:
-        store = await opened(self._objects, life, Role.COMPACTOR)
+    async def _rebuild(self, incarnation: Incarnation) -> None:
+        store = await opened(self._objects, incarnation, Role.COMPACTOR)
         engine = InProcessEngine(store, shards=self._shards)
-        rng = life.world.stream("rebuilder whims")
+        rng = incarnation.world.stream("rebuilder whims")
         while True:
-            await life.runtime.clock.sleep((0.2 + 2 * rng.random()) * HOUR_MS)
+            await incarnation.runtime.clock.sleep((0.2 + 2 * rng.random()) * HOUR_MS)
             for domain in self._domains:
                 try:
                     await rebuild(store, domain, engine, most_segments=self._most)
-                    life.world.tally["rebuilds"] += 1
+                    incarnation.world.tally["rebuilds"] += 1
                 except (Unknown, Unavailable, NotFound, Invalid):
-                    life.world.tally["rebuilds given up"] += 1
+                    incarnation.world.tally["rebuilds given up"] += 1
                 except ArcoError as problem:
-                    self._complain(life, f"rebuild: {problem!r}")
+                    self._complain(incarnation, f"rebuild: {problem!r}")
 
-    async def _tidy(self, life: Life) -> None:
-        store = await opened(self._objects, life, Role.JANITOR)
-        compactor = CatalogCompactor(await opened(self._objects, life, Role.COMPACTOR))
-        rng = life.world.stream("janitor whims")
+    async def _tidy(self, incarnation: Incarnation) -> None:
+        store = await opened(self._objects, incarnation, Role.JANITOR)
+        compactor = CatalogCompactor(await opened(self._objects, incarnation, Role.COMPACTOR))
+        rng = incarnation.world.stream("janitor whims")
         while True:
             for domain in self._domains:
                 try:
@@ -241,30 +243,32 @@ class OperationsScenario:
                         store, compactor, domain=domain, retention_ms=SHORTEST_RETENTION_MS
                     )
                     counted = {"files": gone.files, "segments": gone.segments, "slots": gone.slots}
-                    life.world.tally.update(
+                    incarnation.world.tally.update(
                         {f"{name} collected": pile.objects for name, pile in counted.items()}
                     )
-                    life.world.tally["seals"] += gone.seals
-                    await self._inspect(life, domain)
+                    incarnation.world.tally["seals"] += gone.seals
+                    await self._inspect(incarnation, domain)
                 except (Unknown, Unavailable, Conflict, NotFound):
-                    life.world.tally["collections given up"] += 1
+                    incarnation.world.tally["collections given up"] += 1
                 except ArcoError as problem:
-                    self._complain(life, f"collection: {problem!r}")
-            await life.runtime.clock.sleep((0.1 + rng.random()) * HOUR_MS)
+                    self._complain(incarnation, f"collection: {problem!r}")
+            await incarnation.runtime.clock.sleep((0.1 + rng.random()) * HOUR_MS)
 
-    async def _inspect(self, life: Life, domain: str) -> None:
-        """Nothing is ever lost, so the inspection has nothing to tell but that somebody is slow."""
-        found = await inspect_domain(await opened(self._objects, life, Role.JANITOR), domain)
-        for trouble in found.troubles:
+    async def _inspect(self, incarnation: Incarnation, domain: str) -> None:
+        """Nothing is ever lost, so the inspection has nothing to report but that a process is slow."""
+        inspection = await inspect_domain(
+            await opened(self._objects, incarnation, Role.JANITOR), domain
+        )
+        for trouble in inspection.troubles:
             if trouble.kind is not InspectionProblemKind.LAG:
-                self._complain(life, f"inspection: {trouble.path} {trouble.explanation}")
+                self._complain(incarnation, f"inspection: {trouble.path} {trouble.explanation}")
 
-    async def _conclude(self, life: Life) -> None:
-        """Wait until all that was told is published."""
-        await life.runtime.clock.sleep(_CHAOS_MS)
+    async def _conclude(self, incarnation: Incarnation) -> None:
+        """Wait until all that was acknowledged is published."""
+        await incarnation.runtime.clock.sleep(_CHAOS_MS)
         while not self.notes.caught_up:
-            await life.runtime.clock.sleep(10 * MINUTE_MS)
+            await incarnation.runtime.clock.sleep(10 * MINUTE_MS)
             self.notes.caught_up = not self.notes.senders and all(
                 History.of(self._objects, domain).is_caught_up() for domain in self._domains
             )
-        life.world.stop()
+        incarnation.world.stop()

@@ -1,7 +1,7 @@
 """Processes: groups of tasks that crash, sleep, stall and start again together.
 
-A process lives several lives. Each begins with an empty memory: its main function is called anew. A
-crash ends a life between two steps: none of its tasks goes on, not even to run a `finally`, while
+A process has several incarnations. Each begins with an empty memory: its main function is called again.
+A crash ends an incarnation between two steps: none of its tasks goes on, not even to run a `finally`, while
 the requests that it has sent may still arrive at the store.
 """
 
@@ -30,7 +30,7 @@ class Ambush:
     for_creates: bool = False
 
 
-class Life:
+class Incarnation:
     """One incarnation of a process."""
 
     def __init__(self, world: World, name: str, number: int, wall: Wall) -> None:
@@ -93,7 +93,7 @@ class Life:
             self._failed.append(task)
 
     def _report_unseen(self) -> None:
-        """Errors of tasks that nobody ever waited for are violations too."""
+        """Errors of tasks that were never awaited are violations too."""
         for task in self._failed:
             if task.error is not None and not task.watched:
                 self.world.escaped(task.name, task.error)
@@ -119,47 +119,47 @@ class Process:
         self,
         world: World,
         name: str,
-        main: Callable[[Life], Coroutine[Any, Any, None]],
+        main: Callable[[Incarnation], Coroutine[Any, Any, None]],
         *,
         furthest_clock_ms: float = FURTHEST_CLOCK_MS,
     ) -> None:
         self.world = world
         self.name = name
         self.wall = Wall(furthest_clock_ms)
-        self.life: Life | None = None
-        self.lives: list[Life] = []
+        self.incarnation: Incarnation | None = None
+        self.incarnations: list[Incarnation] = []
         self._main = main
 
     def start(self) -> None:
-        """Begin a life."""
-        self.life = Life(self.world, self.name, len(self.lives), self.wall)
-        self.lives.append(self.life)
-        self.life.begin(self._main(self.life))
+        """Begin an incarnation."""
+        self.incarnation = Incarnation(self.world, self.name, len(self.incarnations), self.wall)
+        self.incarnations.append(self.incarnation)
+        self.incarnation.begin(self._main(self.incarnation))
 
     def crash(self) -> None:
-        """End this life at once."""
-        if self.life is not None:
+        """End this incarnation at once."""
+        if self.incarnation is not None:
             self._happened("crashes", "crashes")
-            self.life.alive = False
-            self.life = None
+            self.incarnation.alive = False
+            self.incarnation = None
 
     def restart(self) -> None:
-        """Begin another life, if none is going on."""
-        if self.life is None:
+        """Begin another incarnation, if none is going on."""
+        if self.incarnation is None:
             self._happened("restarts", "starts again")
             self.start()
 
     def suspend(self, ms: float) -> None:
         """Put the machine to sleep: the clocks go on, nothing else does."""
-        if self.life is not None:
+        if self.incarnation is not None:
             self._happened("suspends", f"is suspended for {ms / 1000:.1f} s")
-            self.life.sleep(ms)
+            self.incarnation.sleep(ms)
 
     def stall(self, ms: float) -> None:
         """A short halt, as of a garbage collection or a busy host."""
-        if self.life is not None:
+        if self.incarnation is not None:
             self._happened("stalls", f"stalls for {ms:.0f} ms")
-            self.life.sleep(ms)
+            self.incarnation.sleep(ms)
 
     def jump(self, by_ms: float) -> None:
         """Move the wall clock."""

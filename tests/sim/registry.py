@@ -16,9 +16,9 @@ from .operations_scenario import OperationsScenario
 from .scenario import Scenario
 from .stream_scenario import StreamScenario
 
-Story = Callable[[], Scenario]
+ScenarioFactory = Callable[[], Scenario]
 
-SCENARIOS: dict[str, Story] = {
+SCENARIOS: dict[str, ScenarioFactory] = {
     ChainScenario.name: ChainScenario,
     ClaimScenario.name: ClaimScenario,
     StreamScenario.name: StreamScenario,
@@ -27,7 +27,7 @@ SCENARIOS: dict[str, Story] = {
     OperationsScenario.name: OperationsScenario,
 }
 
-# A run of these takes so much longer that a survey of all stories gives them only every n-th seed.
+# A run of these takes so much longer that a survey of all scenarios gives them only every n-th seed.
 EVERY_NTH: dict[str, int] = {
     StreamScenario.name: 2,
     CatalogScenario.name: 5,
@@ -35,10 +35,10 @@ EVERY_NTH: dict[str, int] = {
     OperationsScenario.name: 10,
 }
 
-MUTANTS: dict[str, tuple[Mutant, Story]] = {
+MUTANTS: dict[str, tuple[Mutant, ScenarioFactory]] = {
     **{mutant.name: (mutant, ChainScenario) for mutant in CHAIN_MUTANTS},
-    **{mutant.name: (mutant, story) for mutant, story in LEDGER_MUTANTS},
-    **{mutant.name: (mutant, story) for mutant, story in CATALOG_MUTANTS},
-    **{mutant.name: (mutant, story) for mutant, story in ICEBERG_MUTANTS},
+    **{mutant.name: (mutant, factory) for mutant, factory in LEDGER_MUTANTS},
+    **{mutant.name: (mutant, factory) for mutant, factory in CATALOG_MUTANTS},
+    **{mutant.name: (mutant, factory) for mutant, factory in ICEBERG_MUTANTS},
     **{mutant.name: (mutant, OperationsScenario) for mutant in OPERATIONS_MUTANTS},
 }

@@ -1,6 +1,6 @@
 """Calls between simulated processes: the API's way to a compactor, over a network that loses and doubles.
 
-A call travels as bytes, as over HTTP, is carried out in the life of the process that it reaches, and its
+A call travels as bytes, as over HTTP, is carried out in the process that it reaches, and its
 answer travels back, or does not. The caller sees what `arco.api.remote_compactor` would show it: a refusal
 with one of our codes is a definite no, and whatever is not clear is `Unknown`.
 """
@@ -17,7 +17,7 @@ from arco.core.errors import ArcoError, Conflict, Denied, Fenced, Invalid, Unava
 from arco.fold.tier1 import DOMAIN
 
 from .future import Future
-from .process import Life
+from .process import Incarnation
 from .world import MINUTE_MS, SECOND_MS, World
 
 _ANSWER_MS = 20 * SECOND_MS  # what a caller waits
@@ -66,28 +66,30 @@ class Exchange:
         self.wires = wires
         self.rng = world.stream("wires")
         self.calls: dict[str, Called] = {}  # by commit_ulid
-        self._desks: dict[str, tuple[Life, CompactorPort]] = {}
+        self._endpoints: dict[str, tuple[Incarnation, CompactorPort]] = {}
 
-    def open(self, name: str, life: Life, compactor: CompactorPort) -> None:
-        """From now on this life answers for `name`."""
-        self._desks[name] = (life, compactor)
+    def open(self, name: str, incarnation: Incarnation, compactor: CompactorPort) -> None:
+        """From now on this incarnation answers for `name`."""
+        self._endpoints[name] = (incarnation, compactor)
 
-    def reach(self, name: str) -> tuple[Life, CompactorPort] | None:
-        """Who answers for a name, if anybody lives there."""
-        found = self._desks.get(name)
-        return found if found is not None and found[0].alive else None
+    def reach(self, name: str) -> tuple[Incarnation, CompactorPort] | None:
+        """The process that answers for a name, if it is alive."""
+        endpoint = self._endpoints.get(name)
+        return endpoint if endpoint is not None and endpoint[0].alive else None
 
     @property
     def names(self) -> list[str]:
-        return sorted(self._desks)
+        return sorted(self._endpoints)
 
 
 class RemotePort:
-    """A `CompactorPort` of one life, through the exchange."""
+    """A `CompactorPort` of one incarnation, through the exchange."""
 
-    def __init__(self, exchange: Exchange, life: Life, *, only: str | None = None) -> None:
+    def __init__(
+        self, exchange: Exchange, incarnation: Incarnation, *, only: str | None = None
+    ) -> None:
         self._exchange = exchange
-        self._life = life
+        self._incarnation = incarnation
         self._only = only  # the one compactor that is called; else any
         self._world = exchange.world
 
@@ -125,7 +127,7 @@ class RemotePort:
         fate = rng.random()
         wires = exchange.wires
         self._world.tally["calls"] += 1
-        self._world.note(self._life.name, f"calls {what} on {name}")
+        self._world.note(self._incarnation.name, f"calls {what} on {name}")
         if fate < wires.lost:
             self._tell(what, "lost")
         elif fate < wires.lost + wires.late:
@@ -140,7 +142,7 @@ class RemotePort:
             other = rng.choice(exchange.names)
             self._send(_late_ms(rng), other, work, answer)
         try:
-            return await self._life.runtime.tasks.deadline(_ANSWER_MS, _wait(answer))
+            return await self._incarnation.runtime.tasks.deadline(_ANSWER_MS, _wait(answer))
         except TimeoutError:
             raise Unknown("the compactor did not answer, and may have published") from None
 
@@ -159,11 +161,11 @@ class RemotePort:
         work: Callable[[CompactorPort], Awaitable[PublishedCommit | None]],
         answer: Future[bytes],
     ) -> None:
-        found = self._exchange.reach(name)
-        if found is None:
+        endpoint = self._exchange.reach(name)
+        if endpoint is None:
             return
-        life, port = found
-        life.runtime.tasks.spawn(self._serve(work, port, answer))
+        incarnation, port = endpoint
+        incarnation.runtime.tasks.spawn(self._serve(work, port, answer))
 
     async def _serve(
         self,
@@ -171,18 +173,20 @@ class RemotePort:
         port: CompactorPort,
         answer: Future[bytes],
     ) -> None:
-        """In the compactor's life: carry out, and send the answer off."""
-        told: Future[bytes] = Future()
+        """In the compactor's incarnation: carry out, and send the answer off."""
+        response: Future[bytes] = Future()
         try:
-            told.resolve(json.encode(await work(port)))
+            response.resolve(json.encode(await work(port)))
         except ArcoError as problem:
             kind = _REFUSALS.get(problem.code, Unknown)
-            told.fail(kind(f"the compactor says: {problem}"))
+            response.fail(kind(f"the compactor says: {problem}"))
         rng = self._exchange.rng
         if rng.random() < self._exchange.wires.unanswered:
             self._tell("an answer", "lost")
             return
-        self._world.after(5 + 40 * rng.random() ** 4, lambda: answer.follow(told), self._life)
+        self._world.after(
+            5 + 40 * rng.random() ** 4, lambda: answer.follow(response), self._incarnation
+        )
 
     def _tell(self, what: str, fate: str) -> None:
         self._world.tally[f"calls {fate}"] += 1

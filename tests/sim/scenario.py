@@ -9,7 +9,7 @@ from .world import World
 
 
 class Scenario(Protocol):
-    """One story. An instance lives for one seed, so it may keep notes for its audit."""
+    """One scenario. An instance serves one seed, so it may keep notes for its audit."""
 
     @property
     def name(self) -> str:
@@ -34,9 +34,9 @@ class Result:
     lines: tuple[str, ...] = ()
 
 
-def run_seed(story: Callable[[], Scenario], seed: int, *, keep_trace: bool = False) -> Result:
-    """Play one story from one seed."""
-    scenario, world = story(), World(seed, keep_trace=keep_trace)
+def run_seed(factory: Callable[[], Scenario], seed: int, *, keep_trace: bool = False) -> Result:
+    """Run one scenario from one seed."""
+    scenario, world = factory(), World(seed, keep_trace=keep_trace)
     scenario.build(world)
     try:
         world.run()

@@ -16,12 +16,12 @@ from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.roles import Role
 
 from .catalog_api import UNDROP_FOR, Inbox
-from .catalog_notes import Wish
+from .catalog_notes import Intent
 from .catalog_scenario import FORGET_AFTER
 from .crash_operations import Operation, Prepared, operations, prepare
 from .crash_points import CHANGES, Bomb, BombedBackend, Point, Trial
 from .future import Future
-from .process import Life, Process
+from .process import Incarnation, Process
 from .rpc import RemotePort
 from .store import SimBackend
 from .world import HOUR_MS, MINUTE_MS, SECOND_MS
@@ -37,9 +37,11 @@ _OTHERS = ("api2", "api3")
 class SleepyBackend(BombedBackend):
     """The way to the store of a process that may fall asleep on it."""
 
-    def __init__(self, inner: SimBackend, process: Process, bomb: Bomb, life: Life) -> None:
+    def __init__(
+        self, inner: SimBackend, process: Process, bomb: Bomb, incarnation: Incarnation
+    ) -> None:
         super().__init__(inner, process, bomb)
-        self._life = life
+        self._incarnation = incarnation
 
     async def _call(self, verb: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         point = self._bomb.counted(self._process.name, verb)
@@ -55,7 +57,7 @@ class SleepyBackend(BombedBackend):
     async def _sleep(self) -> None:
         self._process.suspend(_SLEEP_MS)
         awake: Future[None] = Future()
-        self._life.world.after(0, lambda: awake.resolve(None), self._life)
+        self._incarnation.world.after(0, lambda: awake.resolve(None), self._incarnation)
         await awake
 
 
@@ -70,59 +72,63 @@ class SleepTrial(Trial):
         for name in _OTHERS:
             self.processes[name] = Process(self.world, name, self._serve)
 
-    def _backend(self, life: Life) -> BombedBackend:
-        process = self.processes[life.name.partition(".")[0]]
-        return SleepyBackend(SimBackend(self.objects, life), process, self._bomb, life)
+    def _backend(self, incarnation: Incarnation) -> BombedBackend:
+        process = self.processes[incarnation.name.partition(".")[0]]
+        return SleepyBackend(
+            SimBackend(self.objects, incarnation), process, self._bomb, incarnation
+        )
 
-    def _port(self, life: Life) -> RemotePort:
-        only = "compactor" if life.name.startswith("api.") else "compactor2"
-        return RemotePort(self._exchange, life, only=only)
+    def _port(self, incarnation: Incarnation) -> RemotePort:
+        only = "compactor" if incarnation.name.startswith("api.") else "compactor2"
+        return RemotePort(self._exchange, incarnation, only=only)
 
-    def _opened(self, life: Life, inbox: Inbox) -> None:
-        name = life.name.partition(".")[0]
+    def _opened(self, incarnation: Incarnation, inbox: Inbox) -> None:
+        name = incarnation.name.partition(".")[0]
         if name in _OTHERS:
             self._other_inboxes[name] = inbox
         else:
             self._inbox = inbox
 
-    async def _compact(self, life: Life) -> None:
-        store = self._store(life, Role.COMPACTOR)
+    async def _compact(self, incarnation: Incarnation) -> None:
+        store = self._store(incarnation, Role.COMPACTOR)
         compactor = CatalogCompactor(store, retention=UNDROP_FOR, grace=FORGET_AFTER)
-        self._exchange.open(life.name.partition(".")[0], life, compactor)
+        self._exchange.open(incarnation.name.partition(".")[0], incarnation, compactor)
 
-    async def _tidy(self, life: Life) -> None:
+    async def _tidy(self, incarnation: Incarnation) -> None:
         """The janitor works when the driver calls it."""
 
-    async def _operate(self, life: Life) -> None:
-        began_ms = life.world.now_ms
+    async def _operate(self, incarnation: Incarnation) -> None:
+        began_ms = incarnation.world.now_ms
         request = self._operation.request
         if request is None:
             raise AssertionError("only requests are slept over")
-        wish = Wish("op", request, keyed=False)
-        await self._pursue(life, wish)
-        await life.runtime.clock.sleep(MINUTE_MS)
+        intent = Intent("op", request, keyed=False)
+        await self._pursue(incarnation, intent)
+        await incarnation.runtime.clock.sleep(MINUTE_MS)
         self._bomb.armed = False
-        await self._pass_the_token(life)
-        await life.runtime.clock.sleep(began_ms + 2.7 * HOUR_MS - life.world.now_ms)
-        janitor = self.processes["janitor"].life
+        await self._pass_the_token(incarnation)
+        await incarnation.runtime.clock.sleep(began_ms + 2.7 * HOUR_MS - incarnation.world.now_ms)
+        janitor = self.processes["janitor"].incarnation
         if janitor is None:
             raise AssertionError("the janitor has no reason to die")
         gone = janitor.runtime.tasks.spawn(self._collect(janitor))
         await gone.wait()
-        await life.runtime.clock.sleep(began_ms + _SLEEP_MS + MINUTE_MS - life.world.now_ms)
+        await incarnation.runtime.clock.sleep(
+            began_ms + _SLEEP_MS + MINUTE_MS - incarnation.world.now_ms
+        )
 
-    async def _pass_the_token(self, life: Life) -> None:
+    async def _pass_the_token(self, incarnation: Incarnation) -> None:
         """Two requests that are refused: each takes an epoch of its own, and publishes nothing."""
         for name in _OTHERS:
             request = DropCatalog(target=Name("nowhere"))
             first, self._inbox = self._inbox, self._other_inboxes[name]
-            await self._pursue(life, Wish(f"passing by {name}", request, keyed=False))
+            await self._pursue(incarnation, Intent(f"passing by {name}", request, keyed=False))
             self._inbox = first
-            await life.runtime.clock.sleep(10 * SECOND_MS)
+            await incarnation.runtime.clock.sleep(10 * SECOND_MS)
 
-    async def _collect(self, life: Life) -> None:
-        store = self._store(life, Role.JANITOR)
-        await collect_garbage(store, self._port(life), retention_ms=SHORTEST_RETENTION_MS)
+    async def _collect(self, incarnation: Incarnation) -> None:
+        store = self._store(incarnation, Role.JANITOR)
+        await collect_garbage(store, self._port(incarnation), retention_ms=SHORTEST_RETENTION_MS)
 
 
 def survey_sleeps(name: str) -> tuple[int, list[str]]:
@@ -138,6 +144,6 @@ def survey_sleeps(name: str) -> tuple[int, list[str]]:
         for after in ((False, True) if verb in CHANGES else (False,))
     ]
     for point in points:
-        found = SleepTrial(prepared, operation, Bomb([point])).run()
-        wrong += [f"{name}, asleep {point}: {each}" for each in found]
+        violations = SleepTrial(prepared, operation, Bomb([point])).run()
+        wrong += [f"{name}, asleep {point}: {each}" for each in violations]
     return len(points), wrong

@@ -9,17 +9,17 @@ from arco.storage.backend import Meta
 from .faults import Fate, lateness_ms
 from .future import Future
 from .objects import SimObjects
-from .process import Life
+from .process import Incarnation
 
 T = TypeVar("T")
 
 
 class SimBackend:
-    """The store as one life of a process reaches it, as `arco.storage.backend.Backend`."""
+    """The store as one incarnation of a process reaches it, as `arco.storage.backend.Backend`."""
 
-    def __init__(self, objects: SimObjects, life: Life) -> None:
+    def __init__(self, objects: SimObjects, incarnation: Incarnation) -> None:
         self._objects = objects
-        self._life = life
+        self._incarnation = incarnation
         self._world = objects.world
 
     async def get(self, key: str) -> bytes:
@@ -33,15 +33,15 @@ class SimBackend:
         return await self._ask("head", key, lambda: self._objects.head(key))
 
     async def create(self, key: str, body: bytes) -> None:
-        who = self._life.name
+        who = self._incarnation.name
         await self._ask("create", key, lambda: self._objects.create(who, key, body))
 
     async def put(self, key: str, body: bytes) -> None:
-        who = self._life.name
+        who = self._incarnation.name
         await self._ask("put", key, lambda: self._objects.put(who, key, body))
 
     async def delete(self, key: str) -> None:
-        who = self._life.name
+        who = self._incarnation.name
         await self._ask("delete", key, lambda: self._objects.delete(who, key))
 
     async def list(self, prefix: str, after: str = "") -> AsyncIterator[Meta]:
@@ -63,10 +63,10 @@ class SimBackend:
         answer: Future[T] = Future()
         world.tally["requests"] += 1
         if verb == "create":
-            self._life.creates()
+            self._incarnation.creates()
         if fate is not Fate.FINE:
             world.tally[f"fault: {fate.value}"] += 1
-            world.note(self._life.name, f"asks {verb} {key}, which is {fate.value}")
+            world.note(self._incarnation.name, f"asks {verb} {key}, which is {fate.value}")
         if fate is not Fate.LOST:
             way_ms = lateness_ms(rng) if fate is Fate.LATE else faults.travel_ms(rng)
             world.after(way_ms, lambda: self._arrive(fate, verb, key, apply, answer))
@@ -77,26 +77,26 @@ class SimBackend:
     def _arrive(
         self, fate: Fate, verb: str, key: str, apply: Callable[[], T], answer: Future[T]
     ) -> None:
-        told: Future[T] = Future()
+        response: Future[T] = Future()
         if fate is Fate.REFUSED:
-            told.fail(Unavailable(f"503 on {verb} {key}"))
+            response.fail(Unavailable(f"503 on {verb} {key}"))
         elif fate is Fate.PHANTOM:
-            told.fail(AlreadyExists(f"409 on {verb} {key}"))
+            response.fail(AlreadyExists(f"409 on {verb} {key}"))
         else:
-            self._apply(verb, key, apply, told)
+            self._apply(verb, key, apply, response)
         if fate is Fate.MISREPORTED:
-            told = Future()
-            told.fail(Unavailable(f"500 on {verb} {key}"))
+            response = Future()
+            response.fail(Unavailable(f"500 on {verb} {key}"))
         if fate is not Fate.UNANSWERED:
             way_ms = self._objects.faults.travel_ms(self._objects.rng)
-            self._world.after(way_ms, lambda: answer.follow(told), self._life)
+            self._world.after(way_ms, lambda: answer.follow(response), self._incarnation)
 
-    def _apply(self, verb: str, key: str, apply: Callable[[], T], told: Future[T]) -> None:
+    def _apply(self, verb: str, key: str, apply: Callable[[], T], response: Future[T]) -> None:
         try:
-            told.resolve(apply())
+            response.resolve(apply())
             outcome = "done"
         except ArcoError as problem:
             # Without its traceback, which would hold this frame, and so the future that holds it.
-            told.fail(problem.with_traceback(None))
+            response.fail(problem.with_traceback(None))
             outcome = problem.code
-        self._world.note("store", f"{verb} {key} for {self._life.name}: {outcome}")
+        self._world.note("store", f"{verb} {key} for {self._incarnation.name}: {outcome}")

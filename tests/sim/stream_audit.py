@@ -1,4 +1,4 @@
-"""The auditor of streams: holds what users were told against what was stored and what was folded."""
+"""The auditor of streams: compares the answers to users with what was stored and what was folded."""
 
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -28,29 +28,31 @@ class StreamAudit:
 
     def violations(self) -> list[str]:
         """What is wrong, one sentence each."""
-        found = (
+        violations = (
             [] if self._notes.caught_up else ["not everything was appended and folded in the calm"]
         )
-        found += self._misplaced()
+        violations += self._misplaced()
         times = Counter((stream, seq, line) for stream, seq, line, _ in self._folded)
-        found += [f"{place} was folded {n} times" for place, n in times.items() if n > 1]
-        found += [f"{place} was stored and never folded" for place in sorted(self._lost(times))]
-        found += self._reused()
-        return found
+        violations += [f"{place} was folded {n} times" for place, n in times.items() if n > 1]
+        violations += [
+            f"{place} was stored and never folded" for place in sorted(self._lost(times))
+        ]
+        violations += self._reused()
+        return violations
 
     def _misplaced(self) -> list[str]:
         """Acknowledged events that are not folded where their receipt says, or not at all."""
         at = {(stream, seq, line): name for stream, seq, line, name in self._folded}
-        found = []
-        for wish in self._notes.wishes:
-            if wish.receipt is None:
+        violations = []
+        for intent in self._notes.intents:
+            if intent.receipt is None:
                 continue
-            place = (wish.receipt.stream, wish.receipt.seq, wish.receipt.first_line)
-            if at.get(place) != wish.name:
-                found.append(
-                    f"{wish.name} was acknowledged at {place}, which holds {at.get(place)}"
+            place = (intent.receipt.stream, intent.receipt.seq, intent.receipt.first_line)
+            if at.get(place) != intent.name:
+                violations.append(
+                    f"{intent.name} was acknowledged at {place}, which holds {at.get(place)}"
                 )
-        return found
+        return violations
 
     def _lost(self, folded: Counter[Place]) -> set[Place]:
         return self._stored() - set(folded) if self._notes.caught_up else set()
@@ -69,9 +71,9 @@ class StreamAudit:
         collected: they stay below the watermark, and a receipt for them is true.
         """
         different = Counter((each.stream, each.seq) for each in dict.fromkeys(self._segments))
-        found = [f"segment {place} held {n} bodies" for place, n in different.items() if n > 1]
+        violations = [f"segment {place} held {n} bodies" for place, n in different.items() if n > 1]
         seals = {segment.stream: segment.seq for segment in self._segments if segment.seal}
-        return found + [
+        return violations + [
             f"segment {segment.seq} of {segment.stream} stands above its seal"
             for segment in self._segments
             if segment.seq > seals.get(segment.stream, segment.seq)
@@ -79,11 +81,11 @@ class StreamAudit:
 
 
 def _created(objects: SimObjects, prefix: str) -> list[Segment]:
-    found = []
+    segments = []
     for change in objects.log:
         if change.verb == "create" and change.key.startswith(prefix):
             stream, _, name = change.key.removeprefix(prefix).partition("/")
-            found.append(decode_segment(change.body, stream, int(name.partition(".")[0])))
-            for line in found[-1].lines:
+            segments.append(decode_segment(change.body, stream, int(name.partition(".")[0])))
+            for line in segments[-1].lines:
                 decode_event(line)
-    return found
+    return segments

@@ -1,4 +1,4 @@
-"""The story of a domain's streams (P15 to P17): writers, two compactors and a janitor.
+"""The scenario of a domain's streams (P15 to P17): writers, two compactors and a janitor.
 
 Writers append under crashes and long sleeps, some past the end of life of their stream; compactors race
 to publish what they have read; the janitor seals what has expired and collects what was folded. What
@@ -30,7 +30,7 @@ from .chaos import Chaos
 from .faults import drawn
 from .objects import SimObjects
 from .opening import opened
-from .process import Ambush, Life, Process
+from .process import Ambush, Incarnation, Process
 from .stream_audit import StreamAudit
 from .world import HOUR_MS, MINUTE_MS, SECOND_MS, World
 
@@ -52,8 +52,8 @@ class Published(msgspec.Struct, frozen=True):
 
 
 @dataclass
-class Wish:
-    """An event that a user wants recorded, and where they were told it is."""
+class Intent:
+    """An event that a user wants recorded, and the receipt."""
 
     name: str
     receipt: AppendReceipt | None = None
@@ -63,7 +63,7 @@ class Wish:
 class StreamNotes:
     """What the auditor needs besides the log."""
 
-    wishes: list[Wish] = field(default_factory=list)
+    intents: list[Intent] = field(default_factory=list)
     published: list[Published] = field(default_factory=list)
     caught_up: bool = False
 
@@ -94,17 +94,23 @@ class StreamScenario:
     def audit(self, world: World) -> list[str]:
         return StreamAudit(self._objects, self.notes, DOMAIN).violations()
 
-    def _writer(self, number: int) -> Callable[[Life], Coroutine[Any, Any, None]]:
-        books = [
-            [Wish(f"w{number}c{client}-{n}") for n in range(_EVENTS)] for client in range(_CLIENTS)
+    def _writer(self, number: int) -> Callable[[Incarnation], Coroutine[Any, Any, None]]:
+        intents_by_client = [
+            [Intent(f"w{number}c{client}-{n}") for n in range(_EVENTS)]
+            for client in range(_CLIENTS)
         ]
-        for book in books:
-            self.notes.wishes += book
+        for intents_of_client in intents_by_client:
+            self.notes.intents += intents_of_client
 
-        async def main(life: Life) -> None:
-            store = await opened(self._objects, life, Role.API)
+        async def main(incarnation: Incarnation) -> None:
+            store = await opened(self._objects, incarnation, Role.API)
             writer = LedgerWriter(store, DOMAIN, life_ms=_LIFE_MS)
-            await life.runtime.tasks.gather(*(self._client(life, writer, book) for book in books))
+            await incarnation.runtime.tasks.gather(
+                *(
+                    self._client(incarnation, writer, intents_of_client)
+                    for intents_of_client in intents_by_client
+                )
+            )
             await writer.close()
 
         return main
@@ -113,46 +119,48 @@ class StreamScenario:
         """Suspend a writer between two steps of its next append, past the seal and the retention."""
         rng = self._world.stream("dozing")
         writer, ms = rng.choice(writers), rng.uniform(2.2, 3.2) * HOUR_MS
-        if writer.life is not None and self._world.now_ms + ms < _CHAOS_MS:
-            writer.life.ambush(Ambush(rng.randint(1, 12), lambda: writer.suspend(ms)))
+        if writer.incarnation is not None and self._world.now_ms + ms < _CHAOS_MS:
+            writer.incarnation.ambush(Ambush(rng.randint(1, 12), lambda: writer.suspend(ms)))
 
-    async def _client(self, life: Life, writer: LedgerWriter, book: list[Wish]) -> None:
-        rng = life.world.stream(f"{book[0].name} whims")
-        for wish in book:
-            while wish.receipt is None:
-                if life.world.now_ms < _CHAOS_MS:
-                    await life.runtime.clock.sleep(float(50 * (2e5 ** rng.random())))
+    async def _client(
+        self, incarnation: Incarnation, writer: LedgerWriter, intents_of_client: list[Intent]
+    ) -> None:
+        rng = incarnation.world.stream(f"{intents_of_client[0].name} whims")
+        for intent in intents_of_client:
+            while intent.receipt is None:
+                if incarnation.world.now_ms < _CHAOS_MS:
+                    await incarnation.runtime.clock.sleep(float(50 * (2e5 ** rng.random())))
                 try:
-                    wish.receipt = await writer.append([_event(life, wish.name)])
+                    intent.receipt = await writer.append([_event(incarnation, intent.name)])
                 except (Unknown, Unavailable):
-                    life.world.tally["appends retried"] += 1
-                    await life.runtime.clock.sleep(SECOND_MS)
+                    incarnation.world.tally["appends retried"] += 1
+                    await incarnation.runtime.clock.sleep(SECOND_MS)
                 else:
-                    life.world.tally["acknowledged"] += 1
+                    incarnation.world.tally["acknowledged"] += 1
 
-    async def _compact(self, life: Life) -> None:
-        store = await opened(self._objects, life, Role.COMPACTOR)
+    async def _compact(self, incarnation: Incarnation) -> None:
+        store = await opened(self._objects, incarnation, Role.COMPACTOR)
         chain = _manifests(store)
         while True:
             try:
                 head = await chain.head()
                 mark = _watermark(head)
                 follower = SegmentFollower(store, DOMAIN, mark)
-                async for batch in follow(follower, StreamNotifications(life.runtime.tasks)):
+                async for batch in follow(follower, StreamNotifications(incarnation.runtime.tasks)):
                     segments = await read_segments(store, DOMAIN, batch)
                     published = Published(batch.watermark, list(_lines(segments)))
                     head = await chain.append(head, published)
-                    life.world.tally["manifests"] += 1
+                    incarnation.world.tally["manifests"] += 1
             except Conflict:
-                life.world.tally["conflicts"] += 1
+                incarnation.world.tally["conflicts"] += 1
             except (Unknown, Unavailable):
-                life.world.tally["publishes given up"] += 1
-                await life.runtime.clock.sleep(SECOND_MS)
+                incarnation.world.tally["publishes given up"] += 1
+                await incarnation.runtime.clock.sleep(SECOND_MS)
 
-    async def _tidy(self, life: Life) -> None:
-        store = await opened(self._objects, life, Role.JANITOR)
+    async def _tidy(self, incarnation: Incarnation) -> None:
+        store = await opened(self._objects, incarnation, Role.JANITOR)
         slots = slot_chain(store, DOMAIN)
-        rng = life.world.stream("janitor whims")
+        rng = incarnation.world.stream("janitor whims")
         while True:
             try:
                 head = await _manifests(store).head()
@@ -162,27 +170,27 @@ class StreamScenario:
                     slots, DOMAIN, mark, retention_ms=SHORTEST_RETENTION_MS
                 )
                 await collect(slots, retention_ms=SHORTEST_RETENTION_MS, ceiling=mark.frontier)
-                life.world.tally.update({"seals": len(sealed), "segments collected": gone})
+                incarnation.world.tally.update({"seals": len(sealed), "segments collected": gone})
             except (Unknown, Unavailable, Conflict, NotFound):
-                life.world.tally["collections given up"] += 1
-            await life.runtime.clock.sleep((0.1 + rng.random()) * HOUR_MS)
+                incarnation.world.tally["collections given up"] += 1
+            await incarnation.runtime.clock.sleep((0.1 + rng.random()) * HOUR_MS)
 
-    async def _conclude(self, life: Life) -> None:
-        """Wait until all that was wished for is there and folded, then read it as the end result."""
-        await life.runtime.clock.sleep(_CHAOS_MS)
-        chain = _manifests(await opened(self._objects, life, Role.READER))
+    async def _conclude(self, incarnation: Incarnation) -> None:
+        """Wait until every intent is stored and folded, then read it as the end result."""
+        await incarnation.runtime.clock.sleep(_CHAOS_MS)
+        chain = _manifests(await opened(self._objects, incarnation, Role.READER))
         while True:
-            await life.runtime.clock.sleep(10 * MINUTE_MS)
+            await incarnation.runtime.clock.sleep(10 * MINUTE_MS)
             head = await chain.head()
             self.notes.published = [
                 entry.body(Published) for entry in await chain.history(0, head.number)
             ]
             if (
-                all(wish.receipt for wish in self.notes.wishes)
+                all(intent.receipt for intent in self.notes.intents)
                 and StreamAudit(self._objects, self.notes, DOMAIN).all_folded()
             ):
                 self.notes.caught_up = True
-                life.world.stop()
+                incarnation.world.stop()
                 return
 
 
@@ -202,10 +210,10 @@ def _lines(segments: list[Segment]) -> list[tuple[str, int, int, str]]:
     ]
 
 
-def _event(life: Life, name: str) -> Envelope:
-    now = utc(life.runtime.clock.now_ms())
+def _event(incarnation: Incarnation, name: str) -> Envelope:
+    now = utc(incarnation.runtime.clock.now_ms())
     return Envelope(
-        event_id=new_ulid(life.runtime),
+        event_id=new_ulid(incarnation.runtime),
         event_type="simulated",
         event_version=1,
         occurred_at=now,

@@ -14,7 +14,7 @@ _STUBBORN = 10  # how often a coroutine may await in its `finally` before it is 
 
 
 class Host(Owner, Protocol):
-    """Where tasks live: a life of a process."""
+    """Where tasks run: an incarnation of a process."""
 
     world: World
     running: "SimTask[Any] | None"
@@ -34,7 +34,7 @@ class SimTask(Generic[T]):
         self.name = name
         self.over: Future[None] = Future()
         self.error: BaseException | None = None
-        self.watched = False  # whether somebody waits for it and will see its error
+        self.watched = False  # whether a task waits for it and will see its error
         self._work = work
         self._value: T
         self._waiting: Future[Any] | None = None
@@ -118,7 +118,7 @@ class SimTask(Generic[T]):
                 return
 
     def was_cancelled(self) -> bool:
-        """Whether it ended because it was told to."""
+        """Whether it ended because it was cancelled."""
         return self._cancelled and isinstance(self.error, Cancelled)
 
     def _wait_for(self, future: object) -> None:

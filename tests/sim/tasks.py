@@ -38,7 +38,7 @@ class SimEvent:
 
 
 class SimTasks:
-    """The tasks of one life of a process."""
+    """The tasks of one incarnation of a process."""
 
     def __init__(self, host: Host, name: str) -> None:
         self._host = host

@@ -28,11 +28,11 @@ def test_every_write_operation_has_its_crash_points() -> None:
     assert set(PAIRED) < set(NAMES)
 
 
-def test_a_point_that_nobody_reaches_is_noticed() -> None:
+def test_a_point_that_is_never_reached_is_noticed() -> None:
     prepared = prepare()
     operation = operations(prepared)[0]
     wrong = Trial(prepared, operation, Bomb([Point("api", 10_000, after=False)])).run()
-    assert wrong == ["nobody reached api before call 10000"]
+    assert wrong == ["no process reached api before call 10000"]
 
 
 def test_a_second_crash_is_counted_from_the_first() -> None:

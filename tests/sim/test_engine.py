@@ -9,7 +9,7 @@ from arco.core.runtime import Runtime
 from arco.core.tasks import Task
 
 from .future import Cancelled
-from .process import Ambush, Life, Process
+from .process import Ambush, Incarnation, Process
 from .world import HOUR_MS, World
 
 Body = Callable[[Runtime], Awaitable[None]]
@@ -19,8 +19,8 @@ def play(body: Body, seed: int = 1) -> World:
     """Run one process to its end."""
     world = World(seed)
 
-    async def main(life: Life) -> None:
-        await body(life.runtime)
+    async def main(incarnation: Incarnation) -> None:
+        await body(incarnation.runtime)
 
     Process(world, "p", main).start()
     world.run()
@@ -168,14 +168,14 @@ def test_a_blocking_call_runs_and_its_result_comes_back() -> None:
 
 def test_an_error_that_escapes_is_a_failure_with_its_traceback() -> None:
     async def body(runtime: Runtime) -> None:
-        raise LookupError("nobody catches this")
+        raise LookupError("not caught by any task")
 
     [failure] = play(body).failures
-    assert "nobody catches this" in failure
+    assert "not caught by any task" in failure
     assert "Traceback" in failure
 
 
-def test_an_error_of_a_task_that_nobody_waits_for_is_a_failure_too() -> None:
+def test_an_error_of_a_task_that_is_never_awaited_is_a_failure_too() -> None:
     async def body(runtime: Runtime) -> None:
         async def fail(text: str) -> None:
             raise LookupError(text)
@@ -209,16 +209,16 @@ def test_a_run_that_never_moves_on_is_a_failure() -> None:
 def test_a_crash_stops_every_task_and_runs_no_finally() -> None:
     world, ran = World(1), []
 
-    async def main(life: Life) -> None:
+    async def main(incarnation: Incarnation) -> None:
         async def work(name: str) -> None:
             try:
                 while True:
-                    await life.runtime.clock.sleep(10)
+                    await incarnation.runtime.clock.sleep(10)
                     ran.append((world.now_ms, name))
             finally:
                 ran.append((world.now_ms, "finally"))
 
-        life.runtime.tasks.spawn(work("a"))
+        incarnation.runtime.tasks.spawn(work("a"))
         await work("b")
 
     process = Process(world, "p", main)
@@ -235,12 +235,12 @@ def test_a_crash_stops_every_task_and_runs_no_finally() -> None:
 def test_a_coroutine_that_awaits_while_it_is_closed_makes_no_sound() -> None:
     world = World(1)
 
-    async def main(life: Life) -> None:
+    async def main(incarnation: Incarnation) -> None:
         try:
-            await life.runtime.clock.sleep(1_000)
+            await incarnation.runtime.clock.sleep(1_000)
         finally:
-            await life.runtime.clock.sleep(1)
-            life.runtime.tasks.spawn(life.runtime.clock.sleep(1))
+            await incarnation.runtime.clock.sleep(1)
+            incarnation.runtime.tasks.spawn(incarnation.runtime.clock.sleep(1))
 
     process = Process(world, "p", main)
     process.start()
@@ -251,11 +251,11 @@ def test_a_coroutine_that_awaits_while_it_is_closed_makes_no_sound() -> None:
 
 
 def test_a_restart_begins_with_an_empty_memory_and_other_randomness() -> None:
-    world, lives = World(1), []
+    world, incarnations = World(1), []
 
-    async def main(life: Life) -> None:
-        lives.append((life.name, life.runtime.rng.random()))
-        await life.runtime.clock.sleep(HOUR_MS)
+    async def main(incarnation: Incarnation) -> None:
+        incarnations.append((incarnation.name, incarnation.runtime.rng.random()))
+        await incarnation.runtime.clock.sleep(HOUR_MS)
 
     process = Process(world, "p", main)
     process.start()
@@ -264,16 +264,16 @@ def test_a_restart_begins_with_an_empty_memory_and_other_randomness() -> None:
     world.after(30, process.restart)  # it is alive: nothing happens
     world.run()
     world.close()
-    assert [name for name, _ in lives] == ["p.0", "p.1"]
-    assert lives[0][1] != lives[1][1]
+    assert [name for name, _ in incarnations] == ["p.0", "p.1"]
+    assert incarnations[0][1] != incarnations[1][1]
     assert (world.tally["crashes"], world.tally["restarts"]) == (1, 1)
 
 
 def test_a_suspended_process_runs_nothing_and_knows_how_long_it_slept() -> None:
     world, seen = World(1), []
 
-    async def main(life: Life) -> None:
-        clock = life.runtime.clock
+    async def main(incarnation: Incarnation) -> None:
+        clock = incarnation.runtime.clock
         started = clock.elapsed_ms()
         for _ in range(3):
             await clock.sleep(100)
@@ -292,8 +292,8 @@ def test_a_suspended_process_runs_nothing_and_knows_how_long_it_slept() -> None:
 def test_a_shorter_sleep_inside_a_longer_one_does_not_end_it() -> None:
     world, seen = World(1), []
 
-    async def main(life: Life) -> None:
-        await life.runtime.clock.sleep(100)
+    async def main(incarnation: Incarnation) -> None:
+        await incarnation.runtime.clock.sleep(100)
         seen.append(world.now_ms)
 
     process = Process(world, "p", main)
@@ -308,8 +308,8 @@ def test_a_shorter_sleep_inside_a_longer_one_does_not_end_it() -> None:
 def test_the_wall_clock_jumps_within_its_bound_and_elapsed_time_does_not() -> None:
     world, seen = World(1), []
 
-    async def main(life: Life) -> None:
-        clock = life.runtime.clock
+    async def main(incarnation: Incarnation) -> None:
+        clock = incarnation.runtime.clock
         wall, elapsed = clock.now_ms(), clock.elapsed_ms()
         await clock.sleep(100)
         seen.append((clock.now_ms() - wall, clock.elapsed_ms() - elapsed))
@@ -329,15 +329,15 @@ def test_the_wall_clock_jumps_within_its_bound_and_elapsed_time_does_not() -> No
 def test_an_ambush_strikes_between_two_steps_of_one_moment() -> None:
     world, steps = World(1), []
 
-    async def main(life: Life) -> None:
+    async def main(incarnation: Incarnation) -> None:
         for number in range(5):
             steps.append(number)
-            await life.runtime.tasks.turn()
+            await incarnation.runtime.tasks.turn()
 
     process = Process(world, "p", main)
     process.start()
-    assert process.life is not None
-    process.life.ambush(Ambush(3, process.crash))
+    assert process.incarnation is not None
+    process.incarnation.ambush(Ambush(3, process.crash))
     world.run()
     world.close()
     assert steps == [0, 1, 2]

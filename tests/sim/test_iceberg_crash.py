@@ -35,7 +35,7 @@ def test_a_crash_at_any_storage_call_leaves_nothing_wrong(name: str) -> None:
 
 
 @pytest.mark.sim
-def test_a_create_that_sleeps_at_any_storage_call_is_not_told_to_be_undone() -> None:
+def test_a_create_that_sleeps_at_any_storage_call_is_not_answered_as_undone() -> None:
     _, points, wrong = survey_singles("create", SLEEP_MS)
     assert points >= 10
     assert wrong == []
@@ -46,12 +46,12 @@ def test_every_operation_has_its_crash_points_with_a_key_and_without() -> None:
     assert set(PAIRED) < set(NAMES)
 
 
-def test_a_point_that_nobody_reaches_is_noticed() -> None:
+def test_a_point_that_is_never_reached_is_noticed() -> None:
     prepared = prepare()
-    deed, keyed = operations(prepared)["commit"]
+    operation, keyed = operations(prepared)["commit"]
     bomb = Bomb([Point("api", 10_000, after=False)])
-    wrong = Trial(prepared, deed, bomb, keyed=keyed).run()
-    assert wrong == ["nobody reached api before call 10000"]
+    wrong = Trial(prepared, operation, bomb, keyed=keyed).run()
+    assert wrong == ["no process reached api before call 10000"]
 
 
 @pytest.mark.sim

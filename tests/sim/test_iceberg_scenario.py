@@ -6,7 +6,7 @@ from .faults import NONE
 from .iceberg_answers import locations
 from .iceberg_audit import IcebergAudit
 from .iceberg_crash import prepare
-from .iceberg_notes import IcebergNotes, Reply, Told, Wish
+from .iceberg_notes import IcebergNotes, Intent, Outcome, Reply
 from .iceberg_operations import Append, Facts, Mark
 from .iceberg_scenario import IcebergScenario
 from .objects import SimObjects
@@ -64,38 +64,38 @@ def test_an_append_follows_only_what_was_seen() -> None:
     assert append.is_refused(after)
 
 
-def _audited(told: Told, *, code: str = "") -> list[str]:
-    """The judgement of a commit that was never carried out, and of what its user was told."""
+def _audited(outcome: Outcome, *, code: str = "") -> list[str]:
+    """The judgement of a commit that was never carried out, and of the answer to its user."""
     prepared = prepare()
     objects = SimObjects(World(0), NONE)
     objects.restore(prepared.objects)
-    notes = IcebergNotes(wishes=list(prepared.wishes), finished=True)
+    notes = IcebergNotes(intents=list(prepared.intents), finished=True)
     end = len(objects.log)
-    wish = Wish("w", Mark("t1", "m.w"), keyed=False, sent=end)
-    wish.replies.append(Reply(told, end, end, 0.0, 0.0, code=code))
-    notes.wishes.append(wish)
+    intent = Intent("w", Mark("t1", "m.w"), keyed=False, sent=end)
+    intent.replies.append(Reply(outcome, end, end, 0.0, 0.0, code=code))
+    notes.intents.append(intent)
     return IcebergAudit(objects, notes).violations()
 
 
-def test_the_auditor_accepts_what_nobody_was_told() -> None:
-    assert _audited(Told.UNKNOWN) == []
+def test_the_auditor_accepts_an_unknown_outcome_without_effect() -> None:
+    assert _audited(Outcome.UNKNOWN) == []
 
 
 def test_the_auditor_misses_a_commit_that_was_acknowledged() -> None:
-    [wrong] = _audited(Told.DONE)
+    [wrong] = _audited(Outcome.DONE)
     assert "acknowledged, and nothing has happened" in wrong
 
 
 def test_the_auditor_misses_the_reason_of_a_refusal() -> None:
-    [wrong] = _audited(Told.REFUSED, code="404 NoSuchTableException")
+    [wrong] = _audited(Outcome.REFUSED, code="404 NoSuchTableException")
     assert "at no time rightly" in wrong
 
 
-def test_the_auditor_notices_a_version_that_nobody_asked_for() -> None:
+def test_the_auditor_notices_a_version_without_a_request() -> None:
     prepared = prepare()
-    notes = IcebergNotes(wishes=prepared.wishes[1:], finished=True)
+    notes = IcebergNotes(intents=prepared.intents[1:], finished=True)
     wrong = IcebergAudit(prepared.objects, notes).violations()
-    assert any("nobody wished for" in each for each in wrong)
+    assert any("no user asked for" in each for each in wrong)
 
 
 def test_a_request_that_met_a_rename_may_meet_what_came_after_it() -> None:

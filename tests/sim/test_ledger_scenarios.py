@@ -32,14 +32,14 @@ CLAIMS = {
 
 @pytest.mark.sim
 @pytest.mark.parametrize(
-    ("story", "happened"), [(StreamScenario, STREAMS), (ClaimScenario, CLAIMS)]
+    ("scenario", "happened"), [(StreamScenario, STREAMS), (ClaimScenario, CLAIMS)]
 )
 def test_twenty_seeds_pass_and_a_lot_happens_in_them(
-    story: type[Scenario], happened: dict[str, int]
+    scenario: type[Scenario], happened: dict[str, int]
 ) -> None:
     report = Report()
     for seed in range(20):
-        result = run_seed(story, seed)
+        result = run_seed(scenario, seed)
         assert result.violations == (), f"seed {seed}"
         report.add(result.scenario, result.tally)
     for counter, least in happened.items():
@@ -61,7 +61,7 @@ def test_a_compactor_that_slept_reads_its_watermark_again() -> None:
     assert run_seed(StreamScenario, 867).violations == ()
 
 
-def test_a_request_that_slept_past_its_key_s_life_does_not_begin_anew() -> None:
+def test_a_request_that_slept_until_its_key_expired_does_not_start_again() -> None:
     """A server read an empty key, slept until the key was used and collected, and claimed it again."""
     for seed in (5078, 5099):
         assert run_seed(ClaimScenario, seed).violations == ()

@@ -53,12 +53,12 @@ def test_a_replay_is_the_same_in_every_process() -> None:
 @pytest.mark.sim
 def test_seeds_that_are_run_twice_have_the_same_trace(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seeds", "3", "--jobs", "2", "--twice"]) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert told == [f"{name}: 3 seeds x 2 runs: 3 identical trace hashes" for name in SCENARIOS]
+    output = capsys.readouterr().out.splitlines()
+    assert output == [f"{name}: 3 seeds x 2 runs: 3 identical trace hashes" for name in SCENARIOS]
 
 
 class Dice:
-    """A story that goes on from run to run, where only its seed should decide; an odd one does not."""
+    """A scenario that goes on from run to run, where only its seed should decide; an odd one does not."""
 
     name = "dice"
     runs = 0
@@ -77,10 +77,10 @@ def test_a_run_that_something_besides_its_seed_decides_is_found(
     monkeypatch.setitem(SCENARIOS, "dice", Dice)
     chosen = ["--scenario", "dice", "--jobs", "1", "--twice"]
     assert main(["--seeds", "4", *chosen]) == 1
-    told = capsys.readouterr().out
-    assert "dice: 4 seeds x 2 runs: 2 identical trace hashes" in told
-    assert "differs: python -m tests.sim --scenario dice --seed 1\n" in told
-    assert "--seed 2" not in told
+    output = capsys.readouterr().out
+    assert "dice: 4 seeds x 2 runs: 2 identical trace hashes" in output
+    assert "differs: python -m tests.sim --scenario dice --seed 1\n" in output
+    assert "--seed 2" not in output
 
 
 def test_one_seed_cannot_be_both_printed_and_compared(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from arco.core.runtime import Runtime
 from .chaos import Chaos, Storm
 from .faults import HARSH, LATEST_MS, NONE, Faults, drawn
 from .objects import SimObjects
-from .process import Ambush, Life, Process
+from .process import Ambush, Incarnation, Process
 from .store import SimBackend
 from .world import HOUR_MS, MINUTE_MS, World
 
@@ -22,8 +22,8 @@ def play(faults: Faults, body: Body, *, crash_ms: float | None = None) -> SimObj
     world = World(3)
     objects = SimObjects(world, faults)
 
-    async def main(life: Life) -> None:
-        await body(SimBackend(objects, life), life.runtime)
+    async def main(incarnation: Incarnation) -> None:
+        await body(SimBackend(objects, incarnation), incarnation.runtime)
 
     process = Process(world, "p", main)
     process.start()
@@ -36,23 +36,23 @@ def play(faults: Faults, body: Body, *, crash_ms: float | None = None) -> SimObj
 
 
 def outcome_of_create(faults: Faults) -> tuple[str, SimObjects]:
-    told: list[str] = []
+    outcomes: list[str] = []
 
     async def body(backend: SimBackend, runtime: Runtime) -> None:
         try:
             await runtime.tasks.deadline(30_000, backend.create("k", b"1"))
-            told.append("created")
+            outcomes.append("created")
         except ArcoError as problem:
-            told.append(problem.code)
+            outcomes.append(problem.code)
         except TimeoutError:
-            told.append("timeout")
+            outcomes.append("timeout")
 
     objects = play(faults, body)
-    return told[0], objects
+    return outcomes[0], objects
 
 
 @pytest.mark.parametrize(
-    ("faults", "told", "applied"),
+    ("faults", "outcome", "applied"),
     [
         (NONE, "created", True),
         (Faults(lost=1), "timeout", False),
@@ -63,9 +63,9 @@ def outcome_of_create(faults: Faults) -> tuple[str, SimObjects]:
         (Faults(doubled=1), "created", True),
     ],
 )
-def test_each_fate_of_a_create(faults: Faults, told: str, applied: bool) -> None:
+def test_each_fate_of_a_create(faults: Faults, outcome: str, applied: bool) -> None:
     answer, objects = outcome_of_create(faults)
-    assert answer == told
+    assert answer == outcome
     assert objects.keys() == (["k"] if applied else [])
     assert len(objects.log) == int(applied)
 
@@ -85,8 +85,8 @@ def test_a_doubled_hint_overwrites_a_newer_one() -> None:
     world = World(3)
     objects = SimObjects(world, Faults(doubled=1))
 
-    async def main(life: Life) -> None:
-        backend = SimBackend(objects, life)
+    async def main(incarnation: Incarnation) -> None:
+        backend = SimBackend(objects, incarnation)
         await backend.put("hint", b"old")
         objects.faults = NONE
         await backend.put("hint", b"new")
@@ -102,8 +102,8 @@ def test_a_doubled_create_comes_back_only_if_the_object_was_deleted_meanwhile() 
     world = World(3)
     objects = SimObjects(world, Faults(doubled=1))
 
-    async def main(life: Life) -> None:
-        backend = SimBackend(objects, life)
+    async def main(incarnation: Incarnation) -> None:
+        backend = SimBackend(objects, incarnation)
         await backend.create("kept", b"1")
         await backend.create("deleted", b"1")
         objects.faults = NONE
@@ -157,16 +157,16 @@ def test_an_ambush_can_wait_for_a_create_to_be_under_way() -> None:
     world = World(3)
     objects = SimObjects(world, NONE)
 
-    async def main(life: Life) -> None:
-        backend = SimBackend(objects, life)
+    async def main(incarnation: Incarnation) -> None:
+        backend = SimBackend(objects, incarnation)
         for number in range(3):
-            await life.runtime.clock.sleep(100)
+            await incarnation.runtime.clock.sleep(100)
             await backend.create(f"k{number}", b"1")
 
     process = Process(world, "p", main)
     process.start()
-    assert process.life is not None
-    process.life.ambush(Ambush(2, process.crash, for_creates=True))
+    assert process.incarnation is not None
+    process.incarnation.ambush(Ambush(2, process.crash, for_creates=True))
     world.run()
     world.close()
     assert objects.keys() == ["k0", "k1"]
@@ -177,10 +177,10 @@ def test_chaos_strikes_and_leaves_everything_alive_in_fair_weather() -> None:
     objects = SimObjects(world, HARSH)
     beats: dict[str, float] = {}
 
-    async def main(life: Life) -> None:
+    async def main(incarnation: Incarnation) -> None:
         while True:
-            await life.runtime.clock.sleep(1_000)
-            beats[life.name.partition(".")[0]] = world.now_ms
+            await incarnation.runtime.clock.sleep(1_000)
+            beats[incarnation.name.partition(".")[0]] = world.now_ms
 
     processes = [Process(world, f"p{n}", main) for n in range(3)]
     for process in processes:

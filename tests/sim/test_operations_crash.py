@@ -1,4 +1,4 @@
-"""Whatever call of its work somebody of Tier 2 dies or falls asleep at, every event is published once."""
+"""Wherever in its work a process of Tier 2 crashes or falls asleep, every event is published once."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from .operations_crash import DOMAIN, Site, Trial, failures, points_of
 from .operations_history import History
 from .operations_mutants import DEAF, POINT_MUTANTS
 from .operations_notes import OperationsNotes
-from .process import Life, Process
+from .process import Incarnation, Process
 from .world import HOUR_MS, World
 
 
@@ -37,9 +37,9 @@ def test_a_halt_at_a_storage_call_leaves_nothing_wrong(work: str, halt: str, nth
     assert list(failures(work, points[::nth], halt)) == []
 
 
-def test_a_point_that_nobody_reaches_is_noticed() -> None:
+def test_a_point_that_is_never_reached_is_noticed() -> None:
     wrong = Trial("cycle", Bomb([Point("worker", 10_000, after=False)])).run()
-    assert wrong == ["nobody reached worker before call 10000"]
+    assert wrong == ["no process reached worker before call 10000"]
 
 
 @pytest.mark.sim
@@ -49,7 +49,7 @@ def test_a_rule_that_is_taken_out_is_missed_by_some_sleeper(mutant: Mutant) -> N
     points = [point for point in points_of(work) if point.after]
     with mutant.applied():
         caught = next(failures(work, points, halt), None)
-    assert caught is not None, f"{mutant.rule} can be taken out and nobody notices"
+    assert caught is not None, f"{mutant.rule} can be taken out unnoticed"
 
 
 def wakes_up_alone() -> bool:
@@ -58,17 +58,17 @@ def wakes_up_alone() -> bool:
     site = Site(SimObjects(world, NONE), OperationsNotes())
     published = []
 
-    async def drive(life: Life) -> None:
-        sleeper = site.compactor(site.store(life, Role.COMPACTOR))
-        await site.append(life, "first")
+    async def drive(incarnation: Incarnation) -> None:
+        sleeper = site.compactor(site.store(incarnation, Role.COMPACTOR))
+        await site.append(incarnation, "first")
         await sleeper.cycle(everything=True)
         for name in ("second", "third", "fourth"):
-            await site.append(life, name)
-            await site.fold(life)
-            await life.runtime.clock.sleep(3 * HOUR_MS)
-        await site.collect(life)
-        assert await slot_chain(site.store(life, Role.JANITOR), DOMAIN).floor() > 1
-        await site.append(life, "last")
+            await site.append(incarnation, name)
+            await site.fold(incarnation)
+            await incarnation.runtime.clock.sleep(3 * HOUR_MS)
+        await site.collect(incarnation)
+        assert await slot_chain(site.store(incarnation, Role.JANITOR), DOMAIN).floor() > 1
+        await site.append(incarnation, "last")
         published.append(await sleeper.cycle(everything=True))
 
     Process(world, "driver", drive).start()

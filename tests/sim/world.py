@@ -1,8 +1,8 @@
 """The world: one seed, one virtual clock, one queue of events.
 
 Whatever happens is an event at a moment; events of the same moment come in an order drawn from the
-seed, so that the interleavings of tasks differ from seed to seed. An event may belong to a life of a
-process: it is dropped when that life has ended and put off while it is asleep.
+seed, so that the interleavings of tasks differ from seed to seed. An event may belong to an incarnation
+of a process: it is dropped when that incarnation has ended and put off while it is asleep.
 """
 
 import random
@@ -24,7 +24,7 @@ _MOST_STEPS = 500_000  # far above any run that makes progress
 
 
 class Owner(Protocol):
-    """Whose events they are: a life of a process."""
+    """Whose events they are: an incarnation of a process."""
 
     alive: bool
     asleep: bool
@@ -84,11 +84,11 @@ class World:
 
     def stream(self, name: str) -> random.Random:
         """Randomness of its own for each purpose: a draw more in one shifts no other."""
-        found = self._streams.get(name)
-        if found is None:
+        rng = self._streams.get(name)
+        if rng is None:
             # A string is seeded by its SHA-512, not by its hash, which differs between processes.
-            found = self._streams[name] = random.Random(f"{self.seed}/{name}")
-        return found
+            rng = self._streams[name] = random.Random(f"{self.seed}/{name}")
+        return rng
 
     def push(self, at_ms: float, item: Item) -> None:
         """Queue an item; among those of the same moment its place is drawn."""
@@ -108,7 +108,7 @@ class World:
         return timer
 
     def run(self) -> None:
-        """Let everything happen up to `end_ms`, or until somebody stops the run."""
+        """Let everything happen up to `end_ms`, or until the run is stopped."""
         queue = self._queue
         while queue and not self._stopped and queue[0][0] <= self.end_ms:
             at_ms, place, _, item = heappop(queue)
@@ -143,7 +143,7 @@ class World:
         self.trace.note(self.now_ms, process, what)
 
     def escaped(self, process: str, error: BaseException) -> None:
-        """An error that nobody caught: always a violation."""
+        """An error that was not caught: always a violation."""
         text = "".join(traceback.format_exception(error))
         self.note(process, f"died of {error!r}")
         self.failures.append(f"{process}: an error escaped at {self.now_ms:.0f} ms\n{text}")

@@ -130,7 +130,7 @@ async def test_a_job_of_which_no_task_ends_is_given_up_and_with_it_the_session(
 
 
 @GIVES_UP
-async def test_a_jvm_that_hangs_is_given_up_and_holds_up_nobody(
+async def test_a_jvm_that_hangs_is_given_up_and_delays_no_other_work(
     spark_engines: SparkEngines,
 ) -> None:
     engine_setup = spark_engines.engine_setup()
@@ -164,7 +164,7 @@ async def test_a_job_that_comes_on_may_take_as_long_as_it_needs(
     assert folded.counts.events == 1_500
 
 
-async def test_an_error_of_a_worker_is_told_in_one_line(spark_engines: SparkEngines) -> None:
+async def test_an_error_of_a_worker_is_printed_in_one_line(spark_engines: SparkEngines) -> None:
     part = MergePart(table="nobody_knows", buckets=(0,), tail=(), base={}, into_base=True)
     with pytest.raises(Unavailable) as met:
         await spark_engines.engine_setup().merge((part,))

@@ -25,7 +25,7 @@ from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.compactor.test_event_compactor import started
 from tests.processes.server import eventually
-from tests.processes.spark_child import jvm_of, lives
+from tests.processes.spark_child import is_running, jvm_of
 
 DOMAIN = "executions"
 
@@ -39,7 +39,7 @@ main()
 
 
 @pytest.mark.interop  # it starts a JVM twice, and waits
-async def test_a_child_whose_jvm_hangs_is_replaced_and_meanwhile_its_keeper_tells(
+async def test_a_child_whose_jvm_hangs_is_replaced_and_reported_meanwhile(
     runtime: Runtime, tmp_path: Path
 ) -> None:
     try:
@@ -91,6 +91,6 @@ async def test_a_child_whose_jvm_hangs_is_replaced_and_meanwhile_its_keeper_tell
         failed = [each for each in heard if isinstance(each, WorkFailed)]
         assert "no task of Spark has ended for 0.25 minutes" in failed[0].detail
         assert states[-1] == "restarting"
-        assert not lives(hung), "what hangs is killed"
+        assert not is_running(hung), "what hangs is killed"
         await until(CyclePublished)
         assert len(children) == 2

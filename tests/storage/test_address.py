@@ -114,7 +114,7 @@ def test_a_secret_in_a_url_is_refused_and_not_repeated(text: str) -> None:
         ("s3://b?endpoint=http://[", "an endpoint is a URL"),
     ],
 )
-def test_what_is_wrong_is_said(text: str, said: str) -> None:
+def test_a_bad_address_is_refused_with_the_reason(text: str, said: str) -> None:
     with pytest.raises(Invalid) as refused:
         parse_address(text)
     assert said in str(refused.value)

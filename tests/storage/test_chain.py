@@ -65,7 +65,7 @@ async def test_history_is_what_was_appended_in_order(memory: Backend) -> None:
 
 
 @pytest.mark.parametrize("number", [2, 5])
-async def test_a_number_that_was_changed_in_place_is_found_by_whoever_reads_it(
+async def test_a_number_that_was_changed_in_place_is_noticed_by_its_readers(
     memory: Backend, number: int
 ) -> None:
     """The head too, whose hash no child names yet."""
@@ -81,7 +81,7 @@ async def test_a_number_that_was_changed_in_place_is_found_by_whoever_reads_it(
             await chain.head()
 
 
-async def test_history_notices_a_number_that_was_written_anew_with_a_checksum(
+async def test_history_notices_a_number_that_was_rewritten_with_a_checksum(
     memory: Backend,
 ) -> None:
     await grown(memory, 6)
@@ -112,7 +112,7 @@ async def test_a_number_that_is_missing_below_another_is_corrupt(memory: Backend
         await chain_on(memory).history(0, 5)
 
 
-async def test_extend_builds_anew_on_every_head_that_was_lost(memory: Backend) -> None:
+async def test_extend_builds_again_on_every_head_that_was_lost(memory: Backend) -> None:
     rivals = [5, 3, 1]
     seen: list[int] = []
 

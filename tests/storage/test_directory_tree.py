@@ -25,7 +25,7 @@ def backend(root: Path, runtime: Runtime) -> LocalBackend:
     return LocalBackend(root, runtime)
 
 
-async def test_a_deleted_tree_is_made_anew_by_the_next_create(
+async def test_a_deleted_tree_is_recreated_by_the_next_create(
     backend: LocalBackend, root: Path
 ) -> None:
     await backend.create("a/b/x", b"1")
@@ -70,7 +70,7 @@ async def test_a_tree_that_was_restored_by_another_is_seen(
 
 
 @pytest.mark.parametrize("verb", ["get", "create", "put", "delete", "list"])
-async def test_a_child_of_a_directory_that_was_made_anew_is_reached(
+async def test_a_child_of_a_recreated_directory_is_reached(
     backend: LocalBackend, root: Path, verb: str
 ) -> None:
     await backend.create("a/x", b"1")  # `a` is remembered, `a/new` never was
@@ -92,7 +92,7 @@ async def test_a_child_of_a_directory_that_was_made_anew_is_reached(
         assert [meta.key async for meta in backend.list("a/new/")] == ["a/new/x"]
 
 
-async def test_a_directory_made_anew_is_made_durable_anew(
+async def test_a_recreated_directory_is_made_durable_again(
     backend: LocalBackend, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await backend.create("a/b/x", b"1")

@@ -184,7 +184,7 @@ async def test_a_file_there_is_as_durable_as_one_of_ours(
 
 
 @pytest.mark.parametrize("gone", ["ns/t/metadata", "ns/t", "ns", "."])
-async def test_folders_that_others_delete_are_made_anew(
+async def test_folders_that_others_delete_are_recreated(
     outside: ExternalLocation, directory: Path, gone: str
 ) -> None:
     await outside.create(KEY, b"1")

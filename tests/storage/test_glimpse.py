@@ -90,7 +90,7 @@ async def test_a_glimpse_does_not_make_a_damaged_chain_sound(memory: Backend) ->
         await chain_on(memory).head(glimpse=lambda _: None)
 
 
-async def test_what_is_remembered_is_told_without_a_request_until_it_is_old(
+async def test_a_remembered_head_is_returned_without_a_request_until_it_is_old(
     memory: Backend,
 ) -> None:
     clock, recorder = HandClock(), Recorder()

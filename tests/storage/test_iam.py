@@ -207,7 +207,7 @@ def test_only_the_janitor_creates_floors_and_only_it_deletes_numbers(cloud: Clou
 
 
 @pytest.mark.parametrize("cloud", Cloud)
-def test_nobody_deletes_or_overwrites_a_floor_of_any_chain(cloud: Cloud) -> None:
+def test_no_role_deletes_or_overwrites_a_floor_of_any_chain(cloud: Cloud) -> None:
     """Not even the janitor: without its floor, what was collected looks as if it had never been."""
     engine = _engine(cloud)
     floors = [key for key in KEYS if "/floor/" in f"/{key}"]
@@ -223,7 +223,7 @@ def test_nobody_deletes_or_overwrites_a_floor_of_any_chain(cloud: Cloud) -> None
 
 
 @pytest.mark.parametrize("cloud", Cloud)
-def test_whoever_may_sign_holds_what_signing_takes(cloud: Cloud) -> None:
+def test_a_role_that_may_sign_has_the_permissions_for_it(cloud: Cloud) -> None:
     for role in Role:
         for pattern in patterns(role, Verb.SIGN):
             assert may(role, Verb.GET, pattern.replace("*", "a"))

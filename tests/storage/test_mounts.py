@@ -120,7 +120,7 @@ def test_this_machines_own_table_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("table", ["", "garbage"])
-def test_a_file_system_that_cannot_be_told_is_refused(
+def test_an_unrecognised_file_system_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:
     monkeypatch.setattr(Path, "read_text", lambda path, **_: table)

@@ -150,7 +150,7 @@ async def play(cell: Cell, backend: Backend, runtime: Runtime, server: RunningSe
     return "created"
 
 
-async def test_whoever_is_told_created_is_the_one_that_is_stored(
+async def test_the_writer_answered_created_is_the_one_stored(
     faults: RunningServer, runtime: Runtime, figure: Figure
 ) -> None:
     false_conflicts, false_successes, others = [], [], []

@@ -20,7 +20,7 @@ from tests.storage.recorder import Recorder
 NAP_MS = SHORTEST_RETENTION_MS / 2
 
 
-async def test_a_head_remembered_for_too_long_is_looked_for_anew(memory: Backend) -> None:
+async def test_a_head_remembered_for_too_long_is_looked_up_again(memory: Backend) -> None:
     clock, recorder = HandClock(), Recorder()
     await grown(memory, 4)
     chain = chain_on(memory, recorder, clock)
@@ -35,7 +35,7 @@ async def test_a_head_remembered_for_too_long_is_looked_for_anew(memory: Backend
     assert (await chain.head()).number == 10
 
 
-async def test_a_search_that_fell_asleep_is_begun_anew(memory: Backend) -> None:
+async def test_a_search_that_fell_asleep_is_started_again(memory: Backend) -> None:
     clock = HandClock()
     await grown(memory, 4)
 
@@ -53,7 +53,7 @@ async def test_a_search_that_fell_asleep_is_begun_anew(memory: Backend) -> None:
 
 
 @pytest.mark.parametrize("when", ["before the create", "while it is under way"])
-async def test_a_sleeper_that_makes_a_collected_number_anew_is_told_unknown(
+async def test_a_sleeper_that_recreates_a_collected_number_gets_unknown(
     memory: Backend, when: str
 ) -> None:
     clock = HandClock()
@@ -74,7 +74,7 @@ async def test_a_sleeper_that_makes_a_collected_number_anew_is_told_unknown(
         await chain_on(Interposed(memory, before=step), clock=clock).append(head, "late")
 
 
-async def test_a_sleeper_that_meets_another_at_a_collected_number_is_told_unknown(
+async def test_a_sleeper_that_meets_another_at_a_collected_number_gets_unknown(
     memory: Backend,
 ) -> None:
     # What stands there may have been made anew where our own create had landed before.
@@ -90,7 +90,7 @@ async def test_a_sleeper_that_meets_another_at_a_collected_number_is_told_unknow
         await chain_on(memory, clock=clock).append(head, "asleep")
 
 
-async def test_a_sleeper_that_cannot_see_the_floor_is_told_unknown(memory: Backend) -> None:
+async def test_a_sleeper_that_cannot_read_the_floor_gets_unknown(memory: Backend) -> None:
     async def hide_floors(verb: str, key: str) -> None:
         if "/floor/" in key:
             raise Unavailable("503")

@@ -124,7 +124,7 @@ def test_a_permit_covers_its_own_file_and_no_other(tmp_path: Path) -> None:
     assert found == [("core/ids.py", "random"), ("core/runtime.py", "time")]
 
 
-def test_a_permit_that_nobody_needs_any_more_is_reported(tmp_path: Path) -> None:
+def test_a_permit_that_is_no_longer_needed_is_reported(tmp_path: Path) -> None:
     (tmp_path / "core").mkdir()
     (tmp_path / "core" / "runtime.py").write_text("x = 1\n")
 

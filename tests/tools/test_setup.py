@@ -57,7 +57,7 @@ def test_without_a_python_it_says_which_one_to_install(path: Path) -> None:
     assert run.stderr.count("\n") == 1
 
 
-def test_a_python_without_venv_is_told_from_none_at_all(path: Path) -> None:
+def test_a_python_without_venv_is_distinguished_from_a_missing_python(path: Path) -> None:
     _put(path, "python3", 'case "$2" in *ensurepip*) exit 1;; esac')
 
     run = _run("find_python", path=path)
@@ -117,7 +117,7 @@ def test_an_installation_of_minutes_says_how_far_it_is(path: Path, tmp_path: Pat
     assert "  20 of 40: package20==1\n  40 of 40: package40==1\n" in run.stdout
 
 
-def test_an_installation_that_fails_is_told(path: Path, tmp_path: Path) -> None:
+def test_an_installation_that_fails_is_reported(path: Path, tmp_path: Path) -> None:
 
     run = _run("make_venv", *_environment(tmp_path, "echo no such thing >&2; exit 3"), path=path)
 

@@ -65,7 +65,7 @@ def completion(task: dict[str, Any], status: str, **also: object) -> dict[str, o
     return {"attempt_id": task["attempt_id"], "worker": "w", **times, "outcome": outcome}
 
 
-async def test_a_run_from_its_wish_to_its_end_in_plain_requests() -> None:
+async def test_a_run_from_its_request_to_its_end_in_plain_requests() -> None:
     async with arco() as (_, http):
         begun = await http.post("/runs", json=wish(plan("a", "b", b=["a"])))
         assert begun.status_code == 200
@@ -291,7 +291,7 @@ async def test_keys_of_tasks_may_hold_slashes() -> None:
     assert log.json()["text"] == "it works\n"
 
 
-async def test_metrics_tell_how_tasks_have_ended() -> None:
+async def test_metrics_show_how_tasks_have_ended() -> None:
     def fail(_: ScriptedTask) -> AttemptOutcome:
         return AttemptOutcome(status=TaskStatus.FAILED)
 

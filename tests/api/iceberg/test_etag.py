@@ -61,7 +61,7 @@ def test_each_form_has_a_tag_of_its_own(warehouse: Warehouse) -> None:
     assert refusal(answer) == (400, "BadRequestException")
 
 
-def test_create_load_commit_and_register_tell_the_tag_of_what_is_now_there(
+def test_create_load_commit_and_register_return_the_current_tag(
     warehouse: Warehouse,
 ) -> None:
     made = warehouse.make_table("orders")

@@ -74,7 +74,7 @@ def test_plans_and_logs_of_runs_that_are_over_go_after_thirty_days(tmp_path: Pat
     assert "Runs" not in told.stdout  # nothing is left to be told
 
 
-def test_what_went_is_told_in_a_line(tmp_path: Path) -> None:
+def test_what_was_deleted_is_reported_in_a_line(tmp_path: Path) -> None:
     run(_write(tmp_path))
     _grow_old(tmp_path, 31)
     told = arco("gc", "--root", tmp_path)

@@ -88,10 +88,10 @@ def _here(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project)
 
 
-def test_a_plan_tells_ranges_and_a_document_tells_each_task(arco: Served) -> None:
-    told = arco.done("plan", "greet", "--force")  # it may have run before, in another test
-    assert re.search(r"greet +3 +ds=2026-01-01\.\.2026-01-03 +FORCED", told)
-    assert told.endswith("3 tasks to do of 1 @task.\n")
+def test_a_plan_prints_ranges_and_a_document_lists_each_task(arco: Served) -> None:
+    output = arco.done("plan", "greet", "--force")  # it may have run before, in another test
+    assert re.search(r"greet +3 +ds=2026-01-01\.\.2026-01-03 +FORCED", output)
+    assert output.endswith("3 tasks to do of 1 @task.\n")
     every = arco.done("plan", "greet", "--force", "--all")
     assert "greet@ds=2026-01-02" in every
 
@@ -105,14 +105,14 @@ def test_a_plan_tells_ranges_and_a_document_tells_each_task(arco: Served) -> Non
 
 
 def test_a_run_says_what_happens_and_what_came_of_it(arco: Served) -> None:
-    told = arco.done("run", "greet", "--force", "--param", "who=ana")
+    output = arco.done("run", "greet", "--force", "--param", "who=ana")
 
-    found = RUN.search(told)
+    found = RUN.search(output)
     assert found is not None
-    assert "start     greet@ds=2026-01-01  forced" in told
-    assert re.search(r"done      greet@ds=2026-01-03  [0-9.]+s", told)
-    assert re.search(r"greet \(task\) +ds=2026-01-01\.\.2026-01-03 \(3\)", told)
-    assert f"arco runs {found[1]} --url {arco.url}" in told
+    assert "start     greet@ds=2026-01-01  forced" in output
+    assert re.search(r"done      greet@ds=2026-01-03  [0-9.]+s", output)
+    assert re.search(r"greet \(task\) +ds=2026-01-01\.\.2026-01-03 \(3\)", output)
+    assert f"arco runs {found[1]} --url {arco.url}" in output
     assert "hello 2026-01-02, ana" in arco.done("logs", found[1], "greet@ds=2026-01-02")
     log = arco.document("logs", found[1], "greet@ds=2026-01-02")
     assert (log["attempt"], log["is_over"]) == (1, True)
@@ -147,12 +147,12 @@ def test_a_failure_exits_with_1_and_shows_the_line_of_the_user(arco: Served, pro
     assert f"nothing: `arco runs {second[1]} --url {arco.url}` shows" in silent.stderr
 
 
-def test_why_a_task_failed_is_told_with_its_run(arco: Served) -> None:
+def test_why_a_task_failed_is_shown_with_its_run(arco: Served) -> None:
     run = RUN.search(arco.arco("run", "falter").stdout)
     assert run is not None
-    told = arco.done("explain", "falter")
-    assert told.startswith("falter: FAILED - the last attempt failed\n")
-    assert f"  falter failed in run {run[1]}: ValueError: the road is too long" in told
+    output = arco.done("explain", "falter")
+    assert output.startswith("falter: FAILED - the last attempt failed\n")
+    assert f"  falter failed in run {run[1]}: ValueError: the road is too long" in output
     [failure] = json.loads(arco.done("explain", "falter", "--json"))["failures"]
     assert (failure["task"], failure["run_id"]) == ("falter", run[1])
 
@@ -160,15 +160,15 @@ def test_why_a_task_failed_is_told_with_its_run(arco: Served) -> None:
 def test_a_program_gets_one_document_and_nothing_else(arco: Served) -> None:
     run = arco.arco("run", "greet", "--force", "--partitions", "latest", "--json")
 
-    told = json.loads(run.stdout)
+    document = json.loads(run.stdout)
     assert run.stderr == ""
-    assert (told["status"], told["counts"]) == ("SUCCESS", {"SUCCESS": 1})
-    (task,) = told["tasks"]
+    assert (document["status"], document["counts"]) == ("SUCCESS", {"SUCCESS": 1})
+    (task,) = document["tasks"]
     assert (task["key"], task["reason"]) == ("greet@ds=2026-01-03", "FORCED")
     assert task["duration_ms"] >= 0
     listed = arco.items("runs", "--limit", "1")
-    assert [each["run_id"] for each in listed] == [told["run_id"]]
-    assert told["run_id"] in arco.done("runs", "--status", "success")
+    assert [each["run_id"] for each in listed] == [document["run_id"]]
+    assert document["run_id"] in arco.done("runs", "--status", "success")
 
 
 def test_what_cannot_be_made_fails_a_run_and_not_a_plan(arco: Served, tmp_path: Path) -> None:
@@ -191,8 +191,8 @@ def test_nothing_to_do_is_one_sentence_and_a_success(arco: Served) -> None:
 
 
 def test_values_of_a_dynamic_dimension_are_partitions_once_they_are_added(arco: Served) -> None:
-    said = arco.done("partitions", "add", "customer", "acme", "globex")
-    assert said == "Added 2 values to the dimension customer.\n"
+    output = arco.done("partitions", "add", "customer", "acme", "globex")
+    assert output == "Added 2 values to the dimension customer.\n"
     assert len(arco.document("plan", "bill")["tasks"]) == 2
 
     arco.done("partitions", "add", "customer", "acme", "--remove")
@@ -215,14 +215,14 @@ def test_values_of_a_dimension_that_the_project_lacks_are_kept_and_warned_of(
 
 
 def test_what_is_left_to_workers_is_done_by_one(arco: Served) -> None:
-    said = arco.done("run", "greet", "--force", "--detach")
-    found = RUN.search(said)
+    output = arco.done("run", "greet", "--force", "--detach")
+    found = RUN.search(output)
     assert found is not None
-    assert "waits for workers" in said
+    assert "waits for workers" in output
 
     arco.done("run", "waver", "--detach")
-    told = arco.document("worker", "--once", "--name", "bench-1")  # a retried failure is none
-    assert told == {"worker": "bench-1", "tasks": {"SUCCESS": 4, "FAILED": 1}}
+    document = arco.document("worker", "--once", "--name", "bench-1")  # a retried failure is none
+    assert document == {"worker": "bench-1", "tasks": {"SUCCESS": 4, "FAILED": 1}}
     view = arco.document("runs", found[1])
     assert view["status"] == "SUCCESS"
     assert {each["worker"] for each in view["changed"]} == {"bench-1"}
@@ -235,15 +235,15 @@ def test_a_worker_that_ends_by_itself_says_whether_a_task_of_it_failed(arco: Ser
     assert re.search(r"ended: 1 failed\.$", ended.stdout.strip())
 
 
-def test_a_run_that_nobody_works_on_is_cancelled_at_once(arco: Served) -> None:
+def test_a_run_without_a_worker_is_cancelled_at_once(arco: Served) -> None:
     found = RUN.search(arco.done("run", "greet", "--force", "--detach"))
     assert found is not None
 
-    said = arco.done("cancel", found[1])
-    assert said == f"Run {found[1]} is cancelled: 3 cancelled.\n"
+    output = arco.done("cancel", found[1])
+    assert output == f"Run {found[1]} is cancelled: 3 cancelled.\n"
 
 
-def test_that_a_run_is_not_over_is_said_before_spark_is_started_to_retry_it(arco: Served) -> None:
+def test_a_retry_of_a_run_that_is_not_over_is_refused_before_spark_starts(arco: Served) -> None:
     found = RUN.search(arco.done("run", "spin", "--detach"))
     assert found is not None
 
@@ -254,7 +254,7 @@ def test_that_a_run_is_not_over_is_said_before_spark_is_started_to_retry_it(arco
     arco.done("cancel", found[1])
 
 
-def test_what_nobody_knows_is_said_in_one_sentence(arco: Served) -> None:
+def test_unknown_names_are_reported_in_one_sentence(arco: Served) -> None:
     for arguments in (
         ("runs", "01M7GVFS186HGNANJXDTGV0000"),
         ("cancel", "01M7GVFS186HGNANJXDTGV0000"),
@@ -289,18 +289,18 @@ def test_ctrl_c_cancels_the_run_and_exits_with_130(arco: Served, project: Path) 
         text=True,
     ) as process:
         assert process.stdout is not None
-        said: list[str] = []
+        lines: list[str] = []
         for line in process.stdout:
-            said.append(line)
+            lines.append(line)
             if line.startswith("start"):
                 break
         os.kill(process.pid, signal.SIGINT)
-        said += process.stdout.readlines()
-    told = "".join(said)
+        lines += process.stdout.readlines()
+    output = "".join(lines)
 
-    assert process.returncode == 130, told
-    assert "Cancelling the run" in told
-    found = RUN.search(told)
+    assert process.returncode == 130, output
+    assert "Cancelling the run" in output
+    found = RUN.search(output)
     assert found is not None
     assert arco.document("runs", found[1])["status"] == "CANCELLED"
     dozing.unlink(missing_ok=True)

@@ -147,7 +147,7 @@ def test_a_mark_follows_from_status_and_data() -> None:
     }
 
 
-def test_a_source_whose_partitions_nobody_tells_apart_is_there_as_planning_sees_it() -> None:
+def test_a_source_without_known_partitions_exists_for_planning() -> None:
     whole = TableState(table_id="t", version="7")
     told = TableState(table_id="t", version="7", keys=("ds=1",), statuses=("",), materials=("m",))
 

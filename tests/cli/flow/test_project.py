@@ -52,15 +52,15 @@ def test_a_new_project_is_sound(made: Path) -> None:
 
 
 def test_a_new_project_declares_assets_and_checks(made: Path) -> None:
-    told = json.loads(arco("validate", "--json", "--project", made).stdout)
+    document = json.loads(arco("validate", "--json", "--project", made).stdout)
 
-    assert told["ok"] is True
-    assert told["assets"] == [
+    assert document["ok"] is True
+    assert document["assets"] == [
         "default.raw.visits",
         "default.silver.visits",
         "default.gold.visits_by_page",
     ]
-    assert told["checks"] >= 4
+    assert document["checks"] >= 4
     assert (made / ".gitignore").read_text().startswith(".arco/")
 
 
@@ -80,9 +80,9 @@ def test_the_tests_of_a_new_project_are_its_own_wherever_it_lies(tmp_path: Path)
 
 
 def test_the_guide_names_the_files_of_a_new_project(tmp_path: Path) -> None:
-    said = arco("init", "shop", cwd=tmp_path).stdout.splitlines()[0]
+    first_line = arco("init", "shop", cwd=tmp_path).stdout.splitlines()[0]
     guide = Path(__file__).parents[3] / "docs" / "reference" / "cli-pipelines.md"
-    assert said in guide.read_text(encoding="utf-8").splitlines()
+    assert first_line in guide.read_text(encoding="utf-8").splitlines()
 
 
 def test_nothing_is_written_over(made: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_folder_with_pipelines_is_left_alone(tmp_path: Path) -> None:
     assert not (tmp_path / "arco.toml").exists()
 
 
-def test_all_problems_are_told_at_once_with_file_and_line(tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once_with_file_and_line(tmp_path: Path) -> None:
     run = arco("validate", cwd=project(tmp_path, BROKEN))
 
     assert run.returncode == 1
@@ -116,16 +116,16 @@ def test_all_problems_are_told_at_once_with_file_and_line(tmp_path: Path) -> Non
 def test_a_program_gets_the_problems_as_a_list(tmp_path: Path) -> None:
     run = arco("validate", "--json", cwd=project(tmp_path, BROKEN))
 
-    told = json.loads(run.stdout)
+    document = json.loads(run.stdout)
     assert run.returncode == 1
-    assert told["ok"] is False
-    assert [(each["file"], each["line"]) for each in told["problems"]] == [
+    assert document["ok"] is False
+    assert [(each["file"], each["line"]) for each in document["problems"]] == [
         ("pipelines/shop.py", 6),
         ("pipelines/shop.py", 10),
     ]
 
 
-def test_what_a_file_that_cannot_be_loaded_may_hide_is_said(tmp_path: Path) -> None:
+def test_what_a_file_that_cannot_be_loaded_may_hide_is_reported(tmp_path: Path) -> None:
     hidden = project(tmp_path, "import nowhere\n" + BROKEN)
     assert arco("validate", cwd=hidden).stdout.endswith(
         f"\n1 problem in the project {tmp_path.name}. There may be more once all files can be loaded.\n"
@@ -139,9 +139,11 @@ def test_a_query_that_declares_nothing_is_warned_of_and_no_problem(tmp_path: Pat
     run = arco("validate", cwd=tmp_path)
     assert run.returncode == 0
     assert run.stdout.startswith("pipelines/x.sql:1: warning: declares nothing: it has no header")
-    told = json.loads(arco("validate", "--json", cwd=tmp_path).stdout)
-    assert (told["problems"], told["may_be_more"]) == ([], False)
-    assert [(each["file"], each["line"]) for each in told["warnings"]] == [("pipelines/x.sql", 1)]
+    document = json.loads(arco("validate", "--json", cwd=tmp_path).stdout)
+    assert (document["problems"], document["may_be_more"]) == ([], False)
+    assert [(each["file"], each["line"]) for each in document["warnings"]] == [
+        ("pipelines/x.sql", 1)
+    ]
 
 
 def test_a_project_is_found_from_a_folder_within_it(tmp_path: Path) -> None:
@@ -151,7 +153,7 @@ def test_a_project_is_found_from_a_folder_within_it(tmp_path: Path) -> None:
     assert arco("validate", cwd=below).returncode == 0
 
 
-def test_no_project_is_said_with_what_to_do(tmp_path: Path) -> None:
+def test_a_missing_project_is_reported_with_what_to_do(tmp_path: Path) -> None:
     run = arco("validate", cwd=tmp_path)
 
     assert run.returncode == 1
@@ -169,7 +171,7 @@ def test_a_project_with_problems_is_not_planned(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("run", "--force", "--stale"), "--force makes everything that is meant"),
         (("run", "--parallel", "0"), "--parallel takes 1 to 1,000"),
@@ -185,14 +187,14 @@ def test_a_project_with_problems_is_not_planned(tmp_path: Path) -> None:
         (("logs", "01M7GVFS186HGNANJXDTGV0000"), "TASK is required"),
     ],
 )
-def test_misuse_is_said_in_one_sentence_and_exits_with_2(
-    made: Path, arguments: tuple[str, ...], said: str
+def test_misuse_is_reported_in_one_sentence_and_exits_with_2(
+    made: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     run = arco(*arguments, cwd=made)
 
     assert run.returncode == 2, run.stderr
     assert is_one_sentence(run.stderr)
-    assert said in run.stderr
+    assert message in run.stderr
 
 
 def test_of_two_variables_the_url_is_meant(made: Path, tmp_path: Path) -> None:
@@ -235,11 +237,11 @@ def test_a_partition_does_not_speak_to_the_terminal(tmp_path: Path) -> None:
     ],
 )
 def test_every_command_has_examples_and_a_document_for_programs(command: str) -> None:
-    told = arco(command, "--help").stdout
+    output = arco(command, "--help").stdout
 
-    assert "Examples:" in told
-    assert "--json" in told
-    assert all(len(line) <= 100 for line in told.splitlines())
+    assert "Examples:" in output
+    assert "--json" in output
+    assert all(len(line) <= 100 for line in output.splitlines())
 
 
 def test_functions_for_spark_may_be_declared_where_there_is_none(tmp_path: Path) -> None:
@@ -284,10 +286,10 @@ class Watched:
         self.folder = folder
         self.write("pipelines/a.py", ASSET)
         self.write("helper.py", "def rows(spark):\n    return spark.range(1)\n")
-        self.said: list[str] = []
+        self.messages: list[str] = []
         self.spark = Switches()
         files = load_files(folder, self.load)
-        self.code = ReloadingProject(files, self.load, self.spark, self.said.append)
+        self.code = ReloadingProject(files, self.load, self.spark, self.messages.append)
 
     def write(self, name: str, text: str) -> None:
         path = self.folder / name
@@ -311,11 +313,11 @@ def test_an_edit_is_loaded_and_offered(tmp_path: Path, file: str, text: str) -> 
     watched = Watched(tmp_path)
     before = watched.code.code[NAME]
     watched.code.refresh()
-    assert watched.said == []
+    assert watched.messages == []
     watched.write(file, text)
     watched.code.refresh()
     assert watched.code.code[NAME] != before
-    assert watched.said == ["reloaded the project"]
+    assert watched.messages == ["reloaded the project"]
     assert watched.spark.modules[-1][file] == text.encode()
 
 
@@ -326,7 +328,7 @@ def test_files_that_cannot_be_loaded_leave_the_code_as_it_was(tmp_path: Path) ->
     watched.code.refresh()
     watched.code.refresh()
     assert watched.code.code == before
-    assert [each for each in watched.said if "helper.py:1" in each] == watched.said[:1]
+    assert [each for each in watched.messages if "helper.py:1" in each] == watched.messages[:1]
     assert watched.spark.modules == []
     watched.write("helper.py", "def rows(spark):\n    return spark.range(4)\n")
     watched.code.refresh()

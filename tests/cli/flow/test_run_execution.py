@@ -34,7 +34,7 @@ class Stopping:
         """Nothing was opened."""
 
 
-def test_an_attempt_that_is_stopped_is_told_of() -> None:
+def test_an_attempt_that_is_stopped_is_reported() -> None:
     said: list[str] = []
     counted = CountingExecutor(Stopping(lambda: counted.interrupt(TASK.attempt_id)), said.append)
     counted.execute(TASK, AttemptLog())
@@ -42,7 +42,7 @@ def test_an_attempt_that_is_stopped_is_told_of() -> None:
     assert counted.counts == {"CANCELLED": 1}
 
 
-def test_one_that_does_not_stop_is_told_of_when_it_is_given_up_and_counted_once() -> None:
+def test_a_task_that_does_not_stop_is_reported_when_given_up_and_counted_once() -> None:
     said: list[str] = []
     counted = CountingExecutor(Stopping(lambda: counted.on_abandoned(TASK)), said.append)
     counted.execute(TASK, AttemptLog())

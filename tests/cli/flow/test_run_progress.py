@@ -33,7 +33,7 @@ def running(key: str, attempt: int = 1, phase: str = "") -> TaskView:
     )
 
 
-def test_a_task_that_goes_well_is_told_of_twice() -> None:
+def test_a_task_that_succeeds_is_reported_twice() -> None:
     said = lines(
         (running(ORDERS),),
         (running(ORDERS, phase="writing"),),
@@ -92,7 +92,7 @@ def test_a_check_that_failed_is_named_with_what_it_found() -> None:
     ]
 
 
-def test_a_warning_is_told_of_a_task_that_went_well() -> None:
+def test_a_warning_is_reported_for_a_task_that_succeeded() -> None:
     warned = done(ORDERS, check("few_late", passed=False, severity="warn"))
 
     assert lines((warned,)) == [
@@ -137,7 +137,7 @@ def test_a_terminal_says_above_the_bars_what_did_not_go_well_and_nothing_else() 
     assert board.is_over
 
 
-def test_a_note_is_said_with_the_end_and_is_no_warning() -> None:
+def test_a_note_is_printed_at_the_end_and_is_no_warning() -> None:
     noted = TaskView(key=ORDERS, status=TaskStatus.SUCCESS, note="its rows are there")
     assert lines((noted,)) == [f"done      {ORDERS}  its rows are there"]
 

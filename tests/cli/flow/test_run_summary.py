@@ -72,7 +72,7 @@ def test_a_failure_shows_the_error_and_what_was_not_made_because_of_it() -> None
     assert (f"arco logs {RUN} {ORDERS[0]}", "what the task has logged") in ending.next_steps("")
 
 
-def test_a_check_that_blocks_is_told_with_whom_it_blocks() -> None:
+def test_a_check_that_blocks_is_reported_with_the_tasks_it_blocks() -> None:
     blocked = TaskView(
         key=ORDERS[1],
         status=TaskStatus.BLOCKED,
@@ -95,18 +95,18 @@ def test_a_check_that_blocks_is_told_with_whom_it_blocks() -> None:
 
 
 def test_an_error_without_end_is_cut() -> None:
-    told = list(ended(failed(ORDERS[0], "\n".join(["x"] * 100))).failures())
+    failures = list(ended(failed(ORDERS[0], "\n".join(["x"] * 100))).failures())
 
-    assert len(told) == 16
-    assert told[-1] == "    ... 86 more lines"
+    assert len(failures) == 16
+    assert failures[-1] == "    ... 86 more lines"
 
 
 def test_many_failures_are_counted() -> None:
     keys = [f"silver.orders@ds=2026-02-{day:02}" for day in range(1, 12)]
     tasks = [failed(key, "x") for key in keys]
 
-    told = list(ended(*tasks, plan=planned(*keys)).failures())
-    assert [line for line in told if not line.startswith(" ")] == [
+    failures = list(ended(*tasks, plan=planned(*keys)).failures())
+    assert [line for line in failures if not line.startswith(" ")] == [
         "silver.orders@ds=2026-02-01 failed, attempt 2",
         "silver.orders@ds=2026-02-02 failed, attempt 2",
         "silver.orders ds=2026-02-03..2026-02-11 (9): failed as well: x",
@@ -121,10 +121,10 @@ def test_each_failure_names_the_line_of_the_users_code() -> None:
     )
     tasks = [failed(key, f"ValueError: {n}\n{frame.format(n)}") for n, key in enumerate(keys)]
 
-    told = list(ended(*tasks, plan=planned(*keys)).failures())
-    assert ("silver.orders ds=2026-02-03: failed as well: ValueError: 2 (lib/b.py:2)") in told
-    assert sum("failed as well" in line for line in told) == 30
-    assert told[-1] == f"and 27 tasks more: `arco runs {RUN} --status failed,blocked`"
+    failures = list(ended(*tasks, plan=planned(*keys)).failures())
+    assert ("silver.orders ds=2026-02-03: failed as well: ValueError: 2 (lib/b.py:2)") in failures
+    assert sum("failed as well" in line for line in failures) == 30
+    assert failures[-1] == f"and 27 tasks more: `arco runs {RUN} --status failed,blocked`"
 
 
 def test_failures_stand_before_what_checks_have_stopped_and_none_is_hidden() -> None:
@@ -182,9 +182,7 @@ def test_next_steps_that_load_the_project_name_it() -> None:
     ]
 
 
-def test_next_steps_name_the_failure_that_was_told_first_and_no_table_that_was_not_written() -> (
-    None
-):
+def test_next_steps_name_the_first_failure_and_no_table_that_was_not_written() -> None:
     ending = ended(failed(ORDERS[1], "y"), failed(ORDERS[0], "x"), status=RunStatus.FAILED)
 
     assert next(ending.failures()).startswith(ORDERS[0])
@@ -204,18 +202,18 @@ def test_a_command_is_one_for_the_shell_whatever_a_partition_is_called(
     assert shlex.split(command) == ["arco", "logs", RUN, ODD, "--root", "/r"]
 
     print_run(seen(view, status=RunStatus.FAILED), "--root /r")
-    said = capsys.readouterr().out.splitlines()[-1]
-    assert said == f"`{command}` shows more."
+    last_line = capsys.readouterr().out.splitlines()[-1]
+    assert last_line == f"`{command}` shows more."
 
 
 def test_a_partition_does_not_speak_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     ending = ended(failed(LOUD, "x"), status=RunStatus.FAILED, plan=planned(LOUD))
-    told = [*ending.failures(), *(step for step, _ in ending.next_steps(""))]
+    lines = [*ending.failures(), *(step for step, _ in ending.next_steps(""))]
     written = ended(done(ODD), plan=planned(ODD)).rows()[0]
     held = TaskView(key=LOUD, status=TaskStatus.SKIPPED)
-    told += [*written, *ended(held, plan=planned(LOUD)).failures()]
+    lines += [*written, *ended(held, plan=planned(LOUD)).failures()]
     print_run(seen(failed(LOUD, "x"), status=RunStatus.FAILED), "")
-    assert all(line.isprintable() for line in (*told, *capsys.readouterr().out.splitlines()))
+    assert all(line.isprintable() for line in (*lines, *capsys.readouterr().out.splitlines()))
 
 
 def test_a_run_that_was_cancelled_can_be_gone_on_with() -> None:
@@ -297,7 +295,9 @@ def test_what_tasks_were_warned_of_is_below_them(capsys: pytest.CaptureFixture[s
     ]
 
 
-def test_many_warnings_of_a_run_are_told_in_few_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_many_warnings_of_a_run_are_printed_in_few_lines(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     warnings = tuple(f"warning {number}" for number in range(30))
     print_run(seen(msgspec.structs.replace(done("a"), warnings=warnings)), "")
 
@@ -312,10 +312,10 @@ def test_a_program_gets_all_of_it_as_one_document() -> None:
         status=RunStatus.FAILED,
     ).progress
 
-    told = json.decode(json.encode(run_document(board)), dict)
-    assert (told["run_id"], told["status"]) == (RUN, "FAILED")
-    assert told["counts"] == {"SUCCESS": 1, "PENDING": 4, "FAILED": 1}
-    first, second, third = told["tasks"][:3]
+    document = json.decode(json.encode(run_document(board)), dict)
+    assert (document["run_id"], document["status"]) == (RUN, "FAILED")
+    assert document["counts"] == {"SUCCESS": 1, "PENDING": 4, "FAILED": 1}
+    first, second, third = document["tasks"][:3]
     assert (first["key"], first["rows"], first["duration_ms"]) == (ORDERS[0], 7, 1_500)
     assert first["checks"][0]["name"] == "a"
     assert (second["status"], second["error"], second["attempt"]) == ("FAILED", "x", 2)
@@ -332,10 +332,12 @@ def test_a_run_that_waits_for_code_shows_both_fingerprints(
         workers=(WorkerCode(worker="host:1", code=CodeVersion(code="2" * 64)),),
     )
     print_run(msgspec.structs.replace(seen(), waits_for_code=(wait,)), "")
-    told = capsys.readouterr().out
-    assert "3 ready tasks of gold.spend, planned with the code 111111111111: worker host:1" in told
-    assert "has the code 222222222222" in told
-    assert f"`arco retry {RUN}`" in told
+    output = capsys.readouterr().out
+    assert (
+        "3 ready tasks of gold.spend, planned with the code 111111111111: worker host:1" in output
+    )
+    assert "has the code 222222222222" in output
+    assert f"`arco retry {RUN}`" in output
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 from arco.cli.flow.text_format import count_of, first_line, format_duration, format_time, shorten
 
 
-def test_a_time_that_nobody_knows_is_not_told() -> None:
+def test_an_unknown_time_is_not_reported() -> None:
     assert (format_duration(840), format_duration(None)) == ("0.8s", "")
 
 
@@ -18,7 +18,7 @@ def test_the_first_line_is_one_that_says_something() -> None:
     assert first_line(None) == ""
 
 
-def test_a_moment_is_told_in_utc_to_the_second() -> None:
+def test_a_moment_is_printed_in_utc_to_the_second() -> None:
     assert format_time(1_767_225_600_999) == "2026-01-01T00:00:00Z"
 
 

@@ -21,7 +21,7 @@ from tests.flow.coordinator.chains import Chains
 from tests.flow.coordinator.coordinator_setup import CoordinatorSetup
 from tests.ledger.simulated import Calm
 from tests.sim.future import Future
-from tests.sim.process import Life, Process
+from tests.sim.process import Incarnation, Process
 from tests.sim.store import SimBackend
 from tests.sim.task import SimTask
 from tests.sim.world import SECOND_MS
@@ -132,13 +132,13 @@ class Service:
         self.points = points
         self.chains = Chains()
         self._objects = calm.objects
-        self._process = Process(calm.life.world, "coordinator", self._live)
-        self._open: tuple[Life, CoordinatorSetup] | None = None
+        self._process = Process(calm.incarnation.world, "coordinator", self._live)
+        self._open: tuple[Incarnation, CoordinatorSetup] | None = None
 
     @property
     def processes(self) -> int:
         """How many there were."""
-        return len(self._process.lives)
+        return len(self._process.incarnations)
 
     def start(self) -> None:
         """Start the first process."""
@@ -156,26 +156,26 @@ class Service:
             if self._open is None:
                 await self.runtime.clock.sleep(_LOOK_MS)
                 continue
-            life, setup = self._open
-            answer = SimTask(life, call(setup), "call")
+            incarnation, setup = self._open
+            answer = SimTask(incarnation, call(setup), "call")
             answer.watched = True
-            while life.alive and not answer.done():
+            while incarnation.alive and not answer.done():
                 await self.runtime.clock.sleep(_LOOK_MS)
             if answer.done():
                 return await answer.wait()
 
-    async def _live(self, life: Life) -> None:
+    async def _live(self, incarnation: Incarnation) -> None:
         self.points.calls.clear()
         calls = Calls(self.points, self.crash)
-        backend: Backend = CrashingBackend(SimBackend(self._objects, life), calls)
+        backend: Backend = CrashingBackend(SimBackend(self._objects, incarnation), calls)
 
         def store(role: Role) -> Store:
-            return Store(backend, life.runtime, scope=Scope(), role=role)
+            return Store(backend, incarnation.runtime, scope=Scope(), role=role)
 
-        setup = CoordinatorSetup(store, life.runtime, CrashingChains(self.chains, calls))
+        setup = CoordinatorSetup(store, incarnation.runtime, CrashingChains(self.chains, calls))
         try:
             await setup.coordinator.begin()
         except ArcoError:
             self.crash()
             await Future[None]()
-        self._open = life, setup
+        self._open = incarnation, setup

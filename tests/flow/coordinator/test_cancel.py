@@ -69,7 +69,7 @@ async def test_a_watching_worker_learns_of_a_cancel_at_once(setup: CoordinatorSe
 
 
 @simulated
-async def test_an_active_attempt_is_not_told_to_stop(setup: CoordinatorSetup) -> None:
+async def test_an_active_attempt_is_not_asked_to_stop(setup: CoordinatorSetup) -> None:
     await setup.coordinator.submit(run_request(chain(1)))
     [leased] = await setup.lease()
     assert await setup.coordinator.watch("w", (leased.attempt_id,), 5_000) == ()

@@ -10,7 +10,7 @@ from tests.ledger.simulated import Calm
 from tests.sim.store import SimBackend
 
 
-class _Line(SimBackend):
+class _Connection(SimBackend):
     """The way to the store of one process, which may be cut."""
 
     is_cut = False
@@ -32,7 +32,7 @@ class _Two:
     """Two processes that want the same lease."""
 
     def __init__(self, calm: Calm) -> None:
-        self.lines = [_Line(calm.objects, calm.life) for _ in range(2)]
+        self.lines = [_Connection(calm.objects, calm.incarnation) for _ in range(2)]
         stores = [Store(line, calm.runtime, scope=Scope(), role=Role.API) for line in self.lines]
         self.one, self.two = (CoordinatorLease(store, f"n{n}") for n, store in enumerate(stores, 1))
 

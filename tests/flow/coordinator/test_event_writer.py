@@ -49,7 +49,7 @@ class _Closed(SimBackend):
 @in_virtual_time
 async def test_a_definite_failure_is_raised(calm: Calm) -> None:
 
-    backend = _Closed(calm.objects, calm.life)
+    backend = _Closed(calm.objects, calm.incarnation)
     store = Store(backend, calm.runtime, scope=Scope(), role=Role.API)
     with pytest.raises(Denied):
         await LedgerEventWriter(DomainWriters(store, DOMAINS)).append([_started("a")])

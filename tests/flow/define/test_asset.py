@@ -64,7 +64,7 @@ def test_a_decorated_function_is_the_function_itself() -> None:
     assert effect() == "done"
 
 
-def test_an_asset_has_all_that_was_said_of_it(tmp_path: Path) -> None:
+def test_an_asset_has_all_that_was_declared(tmp_path: Path) -> None:
     found = asset_of(load(tmp_path, {"pipelines/orders.py": ORDERS}), "silver.orders")
     assert found.outputs == (OutputDef("", "default.silver.orders"),)
     assert [(each.parameter, each.table) for each in found.inputs] == [
@@ -120,7 +120,7 @@ def test_a_check_function_is_with_its_table(tmp_path: Path) -> None:
     assert len(project.checks) == 3
 
 
-def test_a_source_has_all_that_was_said_of_it(tmp_path: Path) -> None:
+def test_a_source_has_all_that_was_declared(tmp_path: Path) -> None:
     project = load(tmp_path, {"pipelines/orders.py": ORDERS})
     found = next(each for each in project.sources if each.name == "default.raw.orders")
     assert (found.freshness_ms, found.owner) == (10_800_000, "user:ana")
@@ -194,7 +194,7 @@ def test_outside_of_a_project_a_mistake_is_an_error_at_once(wrong: object) -> No
         wrong()
 
 
-def test_a_context_keeps_what_a_function_tells_it() -> None:
+def test_a_context_keeps_what_a_function_reports() -> None:
     ctx = Context(partition={"ds": "2026-01-01"})
     ctx.metric("rows", 7)
     ctx.progress(0.5, "half")

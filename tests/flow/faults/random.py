@@ -231,8 +231,8 @@ async def _check(seed: int, folder: Path, possible: tuple[Fault, ...]) -> tuple[
     faults["starts"] = workspace.starts
     if not wrong:
         return "", faults
-    story = [f"seed {seed}", *wrong, "plans:", *world.plans, "faults:", *world.history.faults]
-    return "\n  ".join(story), faults
+    report = [f"seed {seed}", *wrong, "plans:", *world.plans, "faults:", *world.history.faults]
+    return "\n  ".join(report), faults
 
 
 def check(

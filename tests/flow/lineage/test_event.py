@@ -73,7 +73,7 @@ def test_a_column_without_an_id_keeps_its_name() -> None:
     assert (found.target_column_id, found.target_name) == (None, "fresh")
 
 
-def test_spark_does_not_tell_large_letters_from_small_ones() -> None:
+def test_spark_names_are_case_insensitive() -> None:
     (found,) = event_of(LineageObservation(edges=(edge(RAW, "ID"),))).column_edges
     assert found.source_column_id == "c-raw-id"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.flow.plan.model import Shop
+from tests.flow.plan.model import PlanningSetup
 
 FILES = {
     "pipelines/__init__.py": "",
@@ -55,17 +55,17 @@ DAYS = [f"ds=2026-01-{day:02}" for day in range(5, 15)]
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Shop:
+def setup(tmp_path: Path) -> PlanningSetup:
     """The shop with its sources filled and nothing made."""
-    found = Shop(tmp_path, dict(FILES))
+    found = PlanningSetup(tmp_path, dict(FILES))
     found.lake.fill("raw.orders", *DAYS)
     found.lake.fill("raw.customers", "")
     return found
 
 
 @pytest.fixture
-def made(shop: Shop) -> Shop:
+def made(setup: PlanningSetup) -> PlanningSetup:
     """The shop with everything made; there was no month to make yet."""
-    shop.run()
-    assert shop.plan().tasks == ()
-    return shop
+    setup.run()
+    assert setup.plan().tasks == ()
+    return setup

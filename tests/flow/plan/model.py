@@ -135,7 +135,7 @@ class Lake:
 
 
 @dataclass
-class Shop:
+class PlanningSetup:
     """A project in a folder, and a lake."""
 
     folder: Path

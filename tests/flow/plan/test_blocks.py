@@ -8,7 +8,7 @@ from arco.flow.plan.explain import explain
 from arco.flow.plan.plan import Plan, Reason, plan_document
 from arco.flow.plan.table_state import ColumnChange, LastAttempt
 from tests.flow.plan.conftest import FILES
-from tests.flow.plan.model import Shop, keys, reasons
+from tests.flow.plan.model import PlanningSetup, keys, reasons
 
 PIPELINE = """
     DAYS = Daily("ds", start="2026-01-13")
@@ -35,12 +35,12 @@ def pipeline(options: str = "", limit: int = 1) -> dict[str, str]:
 
 
 @pytest.fixture
-def appended(tmp_path: Path) -> Shop:
-    shop = Shop(tmp_path, pipeline())
-    shop.lake.fill("raw.orders", *DAYS)
-    shop.run()
-    assert shop.plan().tasks == ()
-    return shop
+def appended(tmp_path: Path) -> PlanningSetup:
+    setup = PlanningSetup(tmp_path, pipeline())
+    setup.lake.fill("raw.orders", *DAYS)
+    setup.run()
+    assert setup.plan().tasks == ()
+    return setup
 
 
 def blocked(planned: Plan) -> list[str]:
@@ -48,7 +48,7 @@ def blocked(planned: Plan) -> list[str]:
 
 
 def test_rows_that_were_appended_are_not_appended_again_when_an_input_is_remade(
-    appended: Shop,
+    appended: PlanningSetup,
 ) -> None:
     appended.lake.fill("raw.orders", DAYS[0])
     planned = appended.plan()
@@ -67,7 +67,7 @@ def test_rows_that_were_appended_are_not_appended_again_when_an_input_is_remade(
 
 
 @pytest.mark.parametrize("asked", ["code", "force", "failed", "partitions"])
-def test_no_way_to_ask_for_a_remake_appends_rows_again(appended: Shop, asked: str) -> None:
+def test_no_way_to_ask_for_a_remake_appends_rows_again(appended: PlanningSetup, asked: str) -> None:
     appended.write(pipeline(limit=2))
     if asked == "force":
         planned = appended.plan("gold.log", force=True)
@@ -82,15 +82,15 @@ def test_no_way_to_ask_for_a_remake_appends_rows_again(appended: Shop, asked: st
 
 
 def test_a_failure_does_not_block_what_was_never_appended(tmp_path: Path) -> None:
-    shop = Shop(tmp_path, pipeline())
-    shop.lake.fill("raw.orders", *DAYS)
-    shop.lake.run(shop.project, shop.plan(), failing=LOGS)
-    planned = shop.plan("gold.log")
+    setup = PlanningSetup(tmp_path, pipeline())
+    setup.lake.fill("raw.orders", *DAYS)
+    setup.lake.run(setup.project, setup.plan(), failing=LOGS)
+    planned = setup.plan("gold.log")
     assert (reasons(planned), planned.blocked) == (dict.fromkeys(LOGS, "FAILED"), ())
 
 
 def test_a_failure_after_rows_that_are_still_current_leaves_nothing_to_do(
-    appended: Shop,
+    appended: PlanningSetup,
 ) -> None:
     appended.lake.run(
         appended.project, appended.plan("gold.log", force=True, append_again=True), failing=LOGS
@@ -99,7 +99,9 @@ def test_a_failure_after_rows_that_are_still_current_leaves_nothing_to_do(
     assert (reasons(planned), planned.blocked) == ({}, ())
 
 
-def test_readers_of_a_blocked_partition_are_planned_on_the_rows_that_exist(appended: Shop) -> None:
+def test_readers_of_a_blocked_partition_are_planned_on_the_rows_that_exist(
+    appended: PlanningSetup,
+) -> None:
     appended.lake.fill("raw.orders", DAYS[0])
     assert not any(key.startswith("gold.report") for key in keys(appended.plan()))
     appended.write(
@@ -110,7 +112,7 @@ def test_readers_of_a_blocked_partition_are_planned_on_the_rows_that_exist(appen
     assert planned[f"gold.report@{DAYS[0]}"].deps == ()
 
 
-def test_rows_are_appended_again_on_request(appended: Shop) -> None:
+def test_rows_are_appended_again_on_request(appended: PlanningSetup) -> None:
     appended.lake.fill("raw.orders", DAYS[0])
     planned = appended.plan(append_again=True)
     assert planned.blocked == ()
@@ -122,7 +124,9 @@ def test_rows_are_appended_again_on_request(appended: Shop) -> None:
     assert (last.tasks, last.append_again) == ((), ())
 
 
-def test_rows_are_replaced_where_that_is_declared_and_only_what_is_stale(appended: Shop) -> None:
+def test_rows_are_replaced_where_that_is_declared_and_only_what_is_stale(
+    appended: PlanningSetup,
+) -> None:
     appended.write(pipeline(', on_change="replace"'))
     assert appended.plan().tasks == ()
     appended.lake.fill("raw.orders", DAYS[0])
@@ -133,7 +137,7 @@ def test_rows_are_replaced_where_that_is_declared_and_only_what_is_stale(appende
     assert (target.mode, target.on_change) == ("append", "replace")
 
 
-def test_files_of_others_keep_a_partition_from_being_replaced(appended: Shop) -> None:
+def test_files_of_others_keep_a_partition_from_being_replaced(appended: PlanningSetup) -> None:
     appended.write(pipeline(', on_change="replace"'))
     files = tuple(f"s3://lake/{number}.parquet" for number in range(5))
     appended.lake.foreign_files = {"default.gold.log": {DAYS[0]: files}}
@@ -152,14 +156,14 @@ def test_a_table_without_partitions_is_blocked_as_well(tmp_path: Path) -> None:
     @asset("gold.log", mode="append")
     def log(spark): return spark.range({rows})
     """
-    shop = Shop(tmp_path, {"pipelines/p.py": text.format(rows=1)})
-    shop.run()
-    shop.write({"pipelines/p.py": text.format(rows=2)})
-    [found] = shop.plan().blocked
+    setup = PlanningSetup(tmp_path, {"pipelines/p.py": text.format(rows=1)})
+    setup.run()
+    setup.write({"pipelines/p.py": text.format(rows=2)})
+    [found] = setup.plan().blocked
     assert (found.key, found.reason) == ("gold.log", "APPENDED")
     assert "on_change" not in found.fix
     assert "--append-again" in found.fix
-    assert keys(shop.plan(append_again=True)) == ["gold.log"]
+    assert keys(setup.plan(append_again=True)) == ["gold.log"]
 
 
 def test_of_several_outputs_only_those_without_rows_are_made(tmp_path: Path) -> None:
@@ -167,15 +171,15 @@ def test_of_several_outputs_only_those_without_rows_are_made(tmp_path: Path) -> 
     @asset(outputs={{"a": "gold.a", "b": "gold.b"}}, mode="append")
     def both(spark): return {rows}
     """
-    shop = Shop(tmp_path, {"pipelines/p.py": text.format(rows=1)})
-    shop.run()
-    del shop.lake.tables["default.gold.b"]
-    assert reasons(shop.plan()) == {"gold.a": "MISSING"}  # the run adds rows to gold.b alone
-    shop.write({"pipelines/p.py": text.format(rows=2)})
-    assert blocked(shop.plan()) == ["gold.a"]  # or gold.a would get rows again
+    setup = PlanningSetup(tmp_path, {"pipelines/p.py": text.format(rows=1)})
+    setup.run()
+    del setup.lake.tables["default.gold.b"]
+    assert reasons(setup.plan()) == {"gold.a": "MISSING"}  # the run adds rows to gold.b alone
+    setup.write({"pipelines/p.py": text.format(rows=2)})
+    assert blocked(setup.plan()) == ["gold.a"]  # or gold.a would get rows again
 
 
-def test_why_a_partition_is_blocked_is_explained(appended: Shop) -> None:
+def test_why_a_partition_is_blocked_is_explained(appended: PlanningSetup) -> None:
     appended.write(pipeline(limit=2))
     found = explain(appended.project, "gold.log", DAYS[0], appended.lake.state(), appended.now)
     assert found.status == "BLOCKED"
@@ -191,9 +195,9 @@ def blocks(planned: Plan) -> dict[str, str]:
     return {each.key: each.reason for each in planned.blocked}
 
 
-def changed(shop: Shop, old: str, new: str) -> None:
+def changed(setup: PlanningSetup, old: str, new: str) -> None:
     assert old in FILES[SHOP]
-    shop.write({SHOP: FILES[SHOP].replace(old, new)})
+    setup.write({SHOP: FILES[SHOP].replace(old, new)})
 
 
 DAILY_ASSETS = """
@@ -212,22 +216,22 @@ def test_another_partitioning_is_blocked_and_the_rest_goes_on(
     tmp_path: Path, partitions: str
 ) -> None:
     daily = DAILY_ASSETS.replace("PARTITIONS", 'Daily("ds", start="2026-01-13")')
-    shop = Shop(tmp_path, {"pipelines/p.py": daily})
-    shop.run("silver.days")
-    shop.write({"pipelines/p.py": DAILY_ASSETS.replace("PARTITIONS", partitions)})
-    planned = shop.plan()
+    setup = PlanningSetup(tmp_path, {"pipelines/p.py": daily})
+    setup.run("silver.days")
+    setup.write({"pipelines/p.py": DAILY_ASSETS.replace("PARTITIONS", partitions)})
+    planned = setup.plan()
     assert set(blocks(planned).values()) == {"PARTITIONING"}
     assert keys(planned) == ["silver.other"]
     [blocked, *_] = planned.blocked
     assert "silver.days has the partition ds=2026-01-13" in blocked.cause
     assert "`arco partitions clear silver.days all`" in blocked.fix
     assert "`arco table drop silver.days`" in blocked.fix
-    assert shop.plan("silver.days", force=True).tasks == ()
-    shop.lake.tables["default.silver.days"].clear()
-    assert shop.plan("silver.days").blocked == ()
+    assert setup.plan("silver.days", force=True).tasks == ()
+    setup.lake.tables["default.silver.days"].clear()
+    assert setup.plan("silver.days").blocked == ()
 
 
-def test_another_start_is_no_other_partitioning(made: Shop) -> None:
+def test_another_start_is_no_other_partitioning(made: PlanningSetup) -> None:
     changed(
         made,
         'DAYS = Daily("ds", start="2026-01-05")',
@@ -236,7 +240,7 @@ def test_another_start_is_no_other_partitioning(made: Shop) -> None:
     assert made.plan().blocked == ()
 
 
-def test_who_replaces_all_rows_may_cut_them_otherwise(made: Shop) -> None:
+def test_who_replaces_all_rows_may_cut_them_otherwise(made: PlanningSetup) -> None:
     changed(
         made,
         '@asset("gold.total", owner',
@@ -245,7 +249,7 @@ def test_who_replaces_all_rows_may_cut_them_otherwise(made: Shop) -> None:
     assert made.plan("gold.total").blocked == ()
 
 
-def test_another_format_is_blocked(made: Shop) -> None:
+def test_another_format_is_blocked(made: PlanningSetup) -> None:
     made.lake.formats[ORDERS] = "ICEBERG"
     changed(made, '@asset("silver.orders",', '@asset("silver.orders", format="parquet",')
     planned = made.plan("silver.orders")
@@ -254,13 +258,13 @@ def test_another_format_is_blocked(made: Shop) -> None:
     assert "`arco table drop silver.orders`" in planned.blocked[0].fix
 
 
-def attempt(shop: Shop, *changes: tuple[str, str | None, str | None]) -> LastAttempt:
+def attempt(setup: PlanningSetup, *changes: tuple[str, str | None, str | None]) -> LastAttempt:
     return LastAttempt(
         task="silver.orders@ds=2026-01-06",
         run_id="run-7",
         status="FAILED",
-        ended_at_ms=shop.lake.clock_ms + 1,
-        code_fingerprint=shop.project.fingerprints[ORDERS],
+        ended_at_ms=setup.lake.clock_ms + 1,
+        code_fingerprint=setup.project.fingerprints[ORDERS],
         changes=tuple(
             ColumnChange(table=ORDERS, column=name, before=before, after=after)
             for name, before, after in changes
@@ -269,7 +273,7 @@ def attempt(shop: Shop, *changes: tuple[str, str | None, str | None]) -> LastAtt
 
 
 @pytest.fixture
-def edited(made: Shop) -> Shop:
+def edited(made: PlanningSetup) -> PlanningSetup:
     """The shop after a change of code, which was tried once."""
     changed(made, "return to_cents(raw)", "return str(to_cents(raw))")
     made.lake.last_attempts[ORDERS] = attempt(
@@ -278,7 +282,7 @@ def edited(made: Shop) -> Shop:
     return made
 
 
-def test_the_columns_that_the_last_attempt_met_are_shown(edited: Shop) -> None:
+def test_the_columns_that_the_last_attempt_met_are_shown(edited: PlanningSetup) -> None:
     planned = edited.plan("silver.orders")
     assert plan_document(planned)["columns"] == [
         {
@@ -299,7 +303,7 @@ def test_the_columns_that_the_last_attempt_met_are_shown(edited: Shop) -> None:
     )
 
 
-def test_a_type_that_was_refused_is_blocked_until_something_changes(edited: Shop) -> None:
+def test_a_type_that_was_refused_is_blocked_until_something_changes(edited: PlanningSetup) -> None:
     assert set(blocks(edited.plan("silver.orders")).values()) == {"COLUMN_TYPE"}
     assert "amount int -> string" in edited.plan("silver.orders").blocked[0].cause
     assert edited.plan("silver.orders", force=True).blocked == ()
@@ -310,7 +314,9 @@ def test_a_type_that_was_refused_is_blocked_until_something_changes(edited: Shop
     assert edited.plan("silver.orders").blocked == ()
 
 
-def test_a_missing_column_is_blocked_unless_the_asset_says_what_to_do(edited: Shop) -> None:
+def test_a_missing_column_is_blocked_unless_the_asset_says_what_to_do(
+    edited: PlanningSetup,
+) -> None:
     edited.lake.last_attempts[ORDERS] = attempt(edited, ("amount", "int", None))
     planned = edited.plan("silver.orders")
     assert set(blocks(planned).values()) == {"MISSING_COLUMN"}

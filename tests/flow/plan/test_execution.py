@@ -24,7 +24,7 @@ from arco.flow.partition import (
     window,
 )
 from arco.flow.plan.plan import Plan
-from tests.flow.plan.model import Shop
+from tests.flow.plan.model import PlanningSetup
 
 NOW = datetime(2026, 2, 2, 4, tzinfo=UTC)
 HEAD = """
@@ -100,25 +100,25 @@ def check(planned: Plan) -> None:
 @given(projects(), st.lists(st.integers(0, 200), max_size=4), st.integers(0, 7))
 def test_planning_again_after_a_plan_gives_nothing(text: str, bad: list[int], changed: int) -> None:
     with TemporaryDirectory() as folder:
-        shop = Shop(Path(folder), {"pipelines/p.py": text}, now=NOW)
-        shop.lake.fill("raw.whole", "")
-        shop.lake.fill("raw.days", *(f"ds=2026-01-{day}" for day in range(25, 32)))
+        setup = PlanningSetup(Path(folder), {"pipelines/p.py": text}, now=NOW)
+        setup.lake.fill("raw.whole", "")
+        setup.lake.fill("raw.days", *(f"ds=2026-01-{day}" for day in range(25, 32)))
 
-        first = shop.plan()
+        first = setup.plan()
         check(first)
         failing = {first.tasks[number % len(first.tasks)].key for number in bad if first.tasks}
-        shop.lake.run(shop.project, first, failing)
+        setup.lake.run(setup.project, first, failing)
 
-        second = shop.plan()
+        second = setup.plan()
         check(second)
         assert failing <= {task.key for task in second.tasks} | {
             each.key for each in second.waiting
         }
-        shop.lake.run(shop.project, second)
-        last = shop.plan()
+        setup.lake.run(setup.project, second)
+        last = setup.plan()
         assert last.tasks == ()
         assert last.up_to_date + len(last.waiting) == len(first.tasks) + len(first.waiting)
 
-        shop.lake.fill("raw.days", f"ds=2026-01-{25 + changed}")
-        shop.lake.run(shop.project, shop.plan())
-        assert shop.plan().tasks == ()
+        setup.lake.fill("raw.days", f"ds=2026-01-{25 + changed}")
+        setup.lake.run(setup.project, setup.plan())
+        assert setup.plan().tasks == ()

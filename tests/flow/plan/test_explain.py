@@ -8,14 +8,14 @@ import pytest
 from arco.core.errors import Invalid
 from arco.flow.plan.explain import DownstreamPartitions, Explanation, TaskFailure, explain
 from tests.flow.plan.conftest import FILES
-from tests.flow.plan.model import Shop
+from tests.flow.plan.model import PlanningSetup
 
 
-def problem_lines(shop: Shop, table: str, partition: str | None = None) -> Explanation:
-    return explain(shop.project, table, partition, shop.lake.state(), shop.now)
+def problem_lines(setup: PlanningSetup, table: str, partition: str | None = None) -> Explanation:
+    return explain(setup.project, table, partition, setup.lake.state(), setup.now)
 
 
-def test_what_is_up_to_date_says_from_what_it_was_made(made: Shop) -> None:
+def test_what_is_up_to_date_says_from_what_it_was_made(made: PlanningSetup) -> None:
     found = problem_lines(made, "gold.spend_7d", "2026-01-07")
     assert (found.status, found.partition) == ("UP_TO_DATE", "ds=2026-01-07")
     assert found.code_recorded == found.code_now
@@ -32,7 +32,7 @@ def test_what_is_up_to_date_says_from_what_it_was_made(made: Shop) -> None:
     assert "  read by gold.total" in lines
 
 
-def test_a_change_above_is_reported_down_to_here(made: Shop) -> None:
+def test_a_change_above_is_reported_down_to_here(made: PlanningSetup) -> None:
     made.lake.fill("raw.orders", "ds=2026-01-12")
     first = problem_lines(made, "silver.orders", "ds=2026-01-12")
     assert (first.status, first.why) == ("UPSTREAM_CHANGED", "raw.orders is newer: ds=2026-01-12")
@@ -45,7 +45,7 @@ def test_a_change_above_is_reported_down_to_here(made: Shop) -> None:
     assert problem_lines(made, "silver.orders", "2026-01-11").status == "UP_TO_DATE"
 
 
-def test_changed_code_shows_both_fingerprints(made: Shop) -> None:
+def test_changed_code_shows_both_fingerprints(made: PlanningSetup) -> None:
     text = FILES["pipelines/money.py"].replace("CENTS = 100", "CENTS = 10")
     made.write({"pipelines/money.py": text})
     found = problem_lines(made, "silver.orders", "2026-01-06")
@@ -58,26 +58,26 @@ def test_changed_code_shows_both_fingerprints(made: Shop) -> None:
     assert found.inputs_recorded != problem_lines(made, "silver.orders", "2026-01-06").inputs_now
 
 
-def test_what_waits_says_for_what(shop: Shop) -> None:
-    shop.lake.tables.pop("default.raw.customers")
-    found = problem_lines(shop, "gold.spend_7d", "2026-01-06")
+def test_what_waits_says_for_what(setup: PlanningSetup) -> None:
+    setup.lake.tables.pop("default.raw.customers")
+    found = problem_lines(setup, "gold.spend_7d", "2026-01-06")
     assert (found.status, found.why) == ("WAITING", "there are no data in silver.customers")
     assert found.code_recorded is None
     assert found.inputs[1].lacks == ("",)
 
 
 def test_whose_failure_is_the_reason_is_named_and_reported_once_it_was_looked_up(
-    shop: Shop,
+    setup: PlanningSetup,
 ) -> None:
     failing = "silver.orders@ds=2026-01-06"
-    shop.lake.run(shop.project, shop.plan(), failing=[failing])
-    assert problem_lines(shop, "silver.orders", "2026-01-06").failed == (failing,)
-    assert problem_lines(shop, "gold.total").failed == (failing,)
-    assert problem_lines(shop, "silver.orders", "2026-01-07").failed == ()
+    setup.lake.run(setup.project, setup.plan(), failing=[failing])
+    assert problem_lines(setup, "silver.orders", "2026-01-06").failed == (failing,)
+    assert problem_lines(setup, "gold.total").failed == (failing,)
+    assert problem_lines(setup, "silver.orders", "2026-01-07").failed == ()
     failure = TaskFailure(
         failing, "run-7", "it broke", ("not_null_id: 2 of 5 rows have null in id",)
     )
-    lines = replace(problem_lines(shop, "gold.total"), failures=(failure,)).lines()
+    lines = replace(problem_lines(setup, "gold.total"), failures=(failure,)).lines()
     assert lines[1:3] == [
         f"  {failing} failed in run run-7: it broke",
         "    not_null_id: 2 of 5 rows have null in id",
@@ -86,34 +86,36 @@ def test_whose_failure_is_the_reason_is_named_and_reported_once_it_was_looked_up
 
 def test_a_task_is_explained_by_what_is_recorded_of_its_table(tmp_path: Path) -> None:
     code = "@task(writes=['ops.board'])\ndef board(): return 1\n"
-    shop = Shop(tmp_path, {"pipelines/p.py": code})
-    shop.run()
+    setup = PlanningSetup(tmp_path, {"pipelines/p.py": code})
+    setup.run()
     for name in ("board", "ops.board"):
-        found = problem_lines(shop, name)
+        found = problem_lines(setup, name)
         assert found.status == "UP_TO_DATE"
         assert found.code_recorded == found.code_now is not None
         assert found.made_at_ms is not None
 
 
-def test_what_a_failure_above_holds_back_says_so_and_names_the_failure(shop: Shop) -> None:
-    shop.lake.run(shop.project, shop.plan(), failing=["silver.orders@ds=2026-01-06"])
-    assert problem_lines(shop, "silver.orders", "2026-01-06").status == "FAILED"
-    found = problem_lines(shop, "gold.spend_7d", "2026-01-08")
+def test_what_a_failure_above_holds_back_says_so_and_names_the_failure(
+    setup: PlanningSetup,
+) -> None:
+    setup.lake.run(setup.project, setup.plan(), failing=["silver.orders@ds=2026-01-06"])
+    assert problem_lines(setup, "silver.orders", "2026-01-06").status == "FAILED"
+    found = problem_lines(setup, "gold.spend_7d", "2026-01-08")
     assert (found.status, found.why) == (
         "BLOCKED",
         "there are no data yet, and an upstream task failed last time: silver.orders ds=2026-01-06",
     )
-    total = problem_lines(shop, "gold.total")  # two steps below, by way of many days
+    total = problem_lines(setup, "gold.total")  # two steps below, by way of many days
     assert (total.status, total.why) == (found.status, found.why)
-    assert problem_lines(shop, "gold.spend_7d", "2026-01-05").status == "UP_TO_DATE"
-    groups = {each.status: each.partitions for each in problem_lines(shop, "gold.spend_7d").groups}
+    assert problem_lines(setup, "gold.spend_7d", "2026-01-05").status == "UP_TO_DATE"
+    groups = {each.status: each.partitions for each in problem_lines(setup, "gold.spend_7d").groups}
     assert groups == {
         "BLOCKED": ("ds=2026-01-06..2026-01-12",),
         "UP_TO_DATE": ("ds=2026-01-05", "ds=2026-01-13..2026-01-14"),
     }
 
 
-def test_what_holds_older_data_back_is_reported_too(made: Shop) -> None:
+def test_what_holds_older_data_back_is_reported_too(made: PlanningSetup) -> None:
     made.lake.fill("raw.orders", "ds=2026-01-12")
     made.lake.run(made.project, made.plan(), failing=["silver.orders@ds=2026-01-12"])
     found = problem_lines(made, "gold.spend_7d", "2026-01-13")
@@ -124,7 +126,7 @@ def test_what_holds_older_data_back_is_reported_too(made: Shop) -> None:
     )
 
 
-def test_a_table_as_a_whole_is_reported_in_groups(made: Shop) -> None:
+def test_a_table_as_a_whole_is_reported_in_groups(made: PlanningSetup) -> None:
     made.lake.fill("raw.orders", "ds=2026-01-12")
     found = problem_lines(made, "silver.orders")
     assert (found.status, found.partition) == ("MIXED", None)
@@ -137,7 +139,7 @@ def test_a_table_as_a_whole_is_reported_in_groups(made: Shop) -> None:
     assert not any("nothing recorded" in line for line in found.lines())
 
 
-def test_a_second_output_and_a_source_are_explained_too(made: Shop) -> None:
+def test_a_second_output_and_a_source_are_explained_too(made: PlanningSetup) -> None:
     assert problem_lines(made, "gold.b", "2026-01-06").status == "UP_TO_DATE"
     found = problem_lines(made, "raw.orders", "2026-01-06")
     assert found.status == "SOURCE"
@@ -155,7 +157,7 @@ def test_a_second_output_and_a_source_are_explained_too(made: Shop) -> None:
     ],
 )
 def test_what_cannot_be_explained_says_what_can(
-    made: Shop, table: str, partition: str | None, why: str
+    made: PlanningSetup, table: str, partition: str | None, why: str
 ) -> None:
     with pytest.raises(Invalid, match=why):
         problem_lines(made, table, partition)

@@ -13,7 +13,7 @@ from arco.flow.plan.input_fingerprint import (
     material_digest,
     outside_material,
 )
-from tests.flow.plan.model import NOW, Lake, Shop, reasons
+from tests.flow.plan.model import NOW, Lake, PlanningSetup, reasons
 
 TEXTS = st.text(max_size=5)
 DIGESTS = st.sampled_from([NOTHING_READ, "a" * 64, "b" * 64])
@@ -52,13 +52,13 @@ def test_partitions_of_others_are_reported_apart_by_their_columns_or_by_the_vers
     assert outside_material("ds=2026-01-02", "v", {}) == "v"
 
 
-def test_keys_whose_order_as_texts_is_another_have_the_same_digest(shop: Shop) -> None:
+def test_keys_whose_order_as_texts_is_another_have_the_same_digest(setup: PlanningSetup) -> None:
     values = ["a/b", "a-b", "a%b", "a b"]
     odd = Partitions([Static("path", values), Static("q", ["1", "2"])])
     listed = list(odd.keys(NOW))
     assert listed != sorted(listed)  # otherwise nothing is tested
-    shop.lake = Lake()
-    shop.write(
+    setup.lake = Lake()
+    setup.write(
         {
             "pipelines/shop.py": f"""
             ODD = [Static("path", {values!r}), Static("q", ["1", "2"])]
@@ -68,8 +68,8 @@ def test_keys_whose_order_as_texts_is_another_have_the_same_digest(shop: Shop) -
             """
         }
     )
-    shop.lake.fill("raw.odd", *listed)
-    assert shop.run() == ["silver.odd"]
-    assert shop.plan().tasks == ()
-    shop.lake.fill("raw.odd", listed[3])
-    assert reasons(shop.plan()) == {"silver.odd": "UPSTREAM_CHANGED"}
+    setup.lake.fill("raw.odd", *listed)
+    assert setup.run() == ["silver.odd"]
+    assert setup.plan().tasks == ()
+    setup.lake.fill("raw.odd", listed[3])
+    assert reasons(setup.plan()) == {"silver.odd": "UPSTREAM_CHANGED"}

@@ -13,11 +13,11 @@ from arco.core import json
 from arco.flow.plan.plan import BlockedPartition, Plan, plan_document
 from arco.flow.plan.planner import plan
 from arco.flow.plan.table_state import PlanningState, TableState
-from tests.flow.plan.model import NOW, Shop
+from tests.flow.plan.model import NOW, PlanningSetup
 
 
-def test_a_document_says_what_a_plan_does(shop: Shop) -> None:
-    planned = shop.plan("silver.orders gold.spend_7d", "2026-01-05..2026-01-06")
+def test_a_document_says_what_a_plan_does(setup: PlanningSetup) -> None:
+    planned = setup.plan("silver.orders gold.spend_7d", "2026-01-05..2026-01-06")
     found = plan_document(planned)
     assert found["plan_id"] == planned.plan_id
     assert found["now"] == "2026-01-15T06:00:00Z"
@@ -39,16 +39,16 @@ def test_a_document_says_what_a_plan_does(shop: Shop) -> None:
     assert found["up_to_date"] == 0
 
 
-def test_a_document_says_what_a_plan_does_not_make(shop: Shop) -> None:
+def test_a_document_says_what_a_plan_does_not_make(setup: PlanningSetup) -> None:
     bare = BlockedPartition(key="gold.log@ds=2026-01-05", reason="APPENDED", cause="its rows exist")
     planned = msgspec.structs.replace(
-        shop.plan(), blocked=(bare, msgspec.structs.replace(bare, fix="drop them"))
+        setup.plan(), blocked=(bare, msgspec.structs.replace(bare, fix="drop them"))
     )
     reported = {"key": "gold.log@ds=2026-01-05", "reason": "APPENDED", "cause": "its rows exist"}
     assert plan_document(planned)["blocked"] == [reported, {**reported, "fix": "drop them"}]
 
 
-def test_long_inputs_are_reported_as_ranges(made: Shop) -> None:
+def test_long_inputs_are_reported_as_ranges(made: PlanningSetup) -> None:
     found = plan_document(made.plan("gold.total", force=True))
     assert json.encode(found["tasks"]).count(b"2026-01") == 2
     assert b"ds=2026-01-05..2026-01-14" in json.encode(found["tasks"])
@@ -70,7 +70,7 @@ sys.stdout.buffer.write(msgspec.json.encode(found, order="deterministic"))
 
 
 @pytest.mark.process
-def test_another_process_with_another_hash_seed_plans_the_same_bytes(made: Shop) -> None:
+def test_another_process_with_another_hash_seed_plans_the_same_bytes(made: PlanningSetup) -> None:
     made.lake.fill("raw.orders", "ds=2026-01-09", "ds=2026-01-12")
     del made.lake.tables["default.gold.b"]["ds=2026-01-06"]
     made.lake.tables.pop("default.raw.customers")
@@ -96,7 +96,9 @@ def test_another_process_with_another_hash_seed_plans_the_same_bytes(made: Shop)
         assert ran.stdout == here
 
 
-def test_the_order_in_which_things_are_declared_or_known_changes_nothing(made: Shop) -> None:
+def test_the_order_in_which_things_are_declared_or_known_changes_nothing(
+    made: PlanningSetup,
+) -> None:
     made.lake.fill("raw.orders", "ds=2026-01-09")
     project, state = made.project, made.lake.state()
     backwards = replace(
@@ -125,8 +127,8 @@ def _backwards(table: TableState) -> TableState:
     return msgspec.structs.replace(table, **{each: getattr(table, each)[::-1] for each in columns})
 
 
-def test_a_plan_survives_being_stored(shop: Shop, tmp_path: Path) -> None:
-    planned = shop.plan()
+def test_a_plan_survives_being_stored(setup: PlanningSetup, tmp_path: Path) -> None:
+    planned = setup.plan()
     stored = tmp_path / "plan.json"
     stored.write_bytes(json.encode(planned))
     read = json.decode(stored.read_bytes(), Plan)
@@ -135,7 +137,9 @@ def test_a_plan_survives_being_stored(shop: Shop, tmp_path: Path) -> None:
     assert json.encode(plan_document(read)) == json.encode(plan_document(planned))
 
 
-def test_the_id_of_a_plan_changes_with_the_time_the_state_and_the_definitions(made: Shop) -> None:
+def test_the_id_of_a_plan_changes_with_the_time_the_state_and_the_definitions(
+    made: PlanningSetup,
+) -> None:
     before = made.plan("silver.orders", force=True).plan_id
     assert made.plan("silver.orders", force=True).plan_id == before
     assert made.plan("silver.customers", force=True).plan_id != before

@@ -4,7 +4,7 @@ import pytest
 
 from arco.core.errors import Invalid
 from arco.flow.plan.graph import AssetGraph, select_makers
-from tests.flow.plan.model import Shop
+from tests.flow.plan.model import PlanningSetup
 
 ALL = {
     *("silver.orders", "silver.customers", "gold.spend_7d", "gold.month", "gold.a"),
@@ -12,10 +12,10 @@ ALL = {
 }
 
 
-def chosen(shop: Shop, selection: str) -> set[str]:
+def chosen(setup: PlanningSetup, selection: str) -> set[str]:
     return {
         each.name.removeprefix("default.")
-        for each in select_makers(AssetGraph(shop.project), selection)
+        for each in select_makers(AssetGraph(setup.project), selection)
     }
 
 
@@ -51,16 +51,18 @@ def chosen(shop: Shop, selection: str) -> set[str]:
         ("gold.a  gold.month, owner:bea", {"gold.a", "gold.month", "gold.total"}),
     ],
 )
-def test_a_selection_chooses_these(shop: Shop, selection: str, names: set[str]) -> None:
-    assert chosen(shop, selection) == names
+def test_a_selection_chooses_these(setup: PlanningSetup, selection: str, names: set[str]) -> None:
+    assert chosen(setup, selection) == names
 
 
-def test_a_task_is_chosen_by_its_name_and_through_its_tables(shop: Shop) -> None:
+def test_a_task_is_chosen_by_its_name_and_through_its_tables(setup: PlanningSetup) -> None:
     text = '@task(reads=["gold.total"], writes=["gold.model"])\ndef train(ctx):\n    return None\n'
-    shop.write({"pipelines/train.py": text})
-    assert chosen(shop, "train") == chosen(shop, "gold.model") == chosen(shop, "tr*") == {"train"}
-    assert chosen(shop, "gold.total+") == {"gold.total", "train"}
-    assert "gold.spend_7d" in chosen(shop, "+train")
+    setup.write({"pipelines/train.py": text})
+    assert (
+        chosen(setup, "train") == chosen(setup, "gold.model") == chosen(setup, "tr*") == {"train"}
+    )
+    assert chosen(setup, "gold.total+") == {"gold.total", "train"}
+    assert "gold.spend_7d" in chosen(setup, "+train")
 
 
 @pytest.mark.parametrize(
@@ -80,15 +82,15 @@ def test_a_task_is_chosen_by_its_name_and_through_its_tables(shop: Shop) -> None
     ],
 )
 def test_what_chooses_nothing_is_reported_with_what_may_be_meant(
-    shop: Shop, selection: str, why: str
+    setup: PlanningSetup, selection: str, why: str
 ) -> None:
     with pytest.raises(Invalid, match=why):
-        chosen(shop, selection)
+        chosen(setup, selection)
 
 
-def test_makers_stand_after_what_they_read_from(shop: Shop) -> None:
-    names = [each.name for each in select_makers(AssetGraph(shop.project), "")]
-    for maker in select_makers(AssetGraph(shop.project), ""):
+def test_makers_stand_after_what_they_read_from(setup: PlanningSetup) -> None:
+    names = [each.name for each in select_makers(AssetGraph(setup.project), "")]
+    for maker in select_makers(AssetGraph(setup.project), ""):
         for each in maker.inputs:
             if each.table in names and each.table != maker.name:
                 assert names.index(each.table) < names.index(maker.name)

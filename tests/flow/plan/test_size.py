@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from arco.flow.plan.plan import Plan
-from tests.flow.plan.model import NOW, Shop
+from tests.flow.plan.model import NOW, PlanningSetup
 
 PROJECT = """
     HOURS = Hourly("hour", start="2015-01-01T00")
@@ -34,16 +34,16 @@ PROJECT = """
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Shop:
-    return Shop(tmp_path, {"pipelines/p.py": PROJECT})
+def setup(tmp_path: Path) -> PlanningSetup:
+    return PlanningSetup(tmp_path, {"pipelines/p.py": PROJECT})
 
 
-def at(shop: Shop, hours: int) -> None:
+def at(setup: PlanningSetup, hours: int) -> None:
     """The shop when it has so many hours, its source filled."""
     start = NOW.replace(year=2015, month=1, day=1, hour=0)
-    shop.now = start + timedelta(hours=hours)
-    shop.lake.tables.clear()
-    shop.lake.fill("raw.events", *shop.project.tables["default.raw.events"].keys(shop.now))
+    setup.now = start + timedelta(hours=hours)
+    setup.lake.tables.clear()
+    setup.lake.fill("raw.events", *setup.project.tables["default.raw.events"].keys(setup.now))
 
 
 def steps(work: Callable[[], Plan]) -> tuple[int, Plan]:
@@ -64,13 +64,13 @@ def steps(work: Callable[[], Plan]) -> tuple[int, Plan]:
 
 @pytest.mark.parametrize("selection", ["silver.same", "silver.week", "gold.days", "gold.all"])
 def test_a_plan_with_nothing_to_do_takes_few_steps_for_each_partition(
-    shop: Shop, selection: str
+    setup: PlanningSetup, selection: str
 ) -> None:
     taken = []
     for hours in (480, 1_920):
-        at(shop, hours)
-        shop.run()
-        count, planned = steps(lambda: shop.plan(selection))
+        at(setup, hours)
+        setup.run()
+        count, planned = steps(lambda: setup.plan(selection))
         assert planned.tasks == ()
         taken.append(count)
     assert taken[1] < 1_920 * 60
@@ -79,20 +79,20 @@ def test_a_plan_with_nothing_to_do_takes_few_steps_for_each_partition(
 
 @pytest.mark.parametrize("selection", ["silver.*", "silver.same gold.days", ""])
 def test_a_plan_of_everything_takes_steps_by_the_number_of_tasks(
-    shop: Shop, selection: str
+    setup: PlanningSetup, selection: str
 ) -> None:
     taken = []
     for hours in (480, 1_920):
-        at(shop, hours)
-        count, planned = steps(lambda: shop.plan(selection))
+        at(setup, hours)
+        count, planned = steps(lambda: setup.plan(selection))
         assert planned.waiting == ()
         taken.append(count / len(planned.tasks))
     assert taken[1] < 120
     assert taken[1] < taken[0] * 1.5
 
 
-def test_what_many_tasks_read_is_stored_once(shop: Shop) -> None:
-    at(shop, 480)
-    planned = shop.plan()
+def test_what_many_tasks_read_is_stored_once(setup: PlanningSetup) -> None:
+    at(setup, 480)
+    planned = setup.plan()
     whole = [reads for reads in planned.reads if reads.table == "default.gold.days"]
     assert [len(reads.partitions) for reads in whole] == [20]

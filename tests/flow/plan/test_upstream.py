@@ -9,7 +9,7 @@ from arco.core import json
 from arco.flow.coordinator.plan_store import check_plan
 from arco.flow.plan.explain import explain
 from arco.flow.plan.plan import plan_document
-from tests.flow.plan.model import Shop, keys, reasons
+from tests.flow.plan.model import PlanningSetup, keys, reasons
 
 _CODE = """
 DAYS = Daily("ds", start="2026-01-13")
@@ -28,12 +28,12 @@ NAMES = ["z.names@region=eu", "z.names@region=us"]
 
 
 @pytest.fixture(params=[_REFERENCES, _QUERY], ids=["references", "sql"])
-def shop(tmp_path: Path, request: pytest.FixtureRequest) -> Shop:
-    return Shop(tmp_path, {"pipelines/p.py": _CODE.format(check=request.param)})
+def setup(tmp_path: Path, request: pytest.FixtureRequest) -> PlanningSetup:
+    return PlanningSetup(tmp_path, {"pipelines/p.py": _CODE.format(check=request.param)})
 
 
-def test_what_a_check_looks_into_is_made_before_what_is_checked(shop: Shop) -> None:
-    planned = shop.plan("a.facts z.names")
+def test_what_a_check_looks_into_is_made_before_what_is_checked(setup: PlanningSetup) -> None:
+    planned = setup.plan("a.facts z.names")
     check_plan(planned)
     assert keys(planned) == [*NAMES, *FACTS]
     assert [task.deps for task in planned.tasks] == [(), (), tuple(NAMES), tuple(NAMES)]
@@ -41,40 +41,42 @@ def test_what_a_check_looks_into_is_made_before_what_is_checked(shop: Shop) -> N
 
 
 def test_all_that_has_to_be_there_first_is_chosen_and_what_is_only_checked_is_not_below(
-    shop: Shop,
+    setup: PlanningSetup,
 ) -> None:
-    assert keys(shop.plan("+a.facts")) == [*NAMES, *FACTS]
-    assert keys(shop.plan("z.names+")) == NAMES
+    assert keys(setup.plan("+a.facts")) == [*NAMES, *FACTS]
+    assert keys(setup.plan("z.names+")) == NAMES
 
 
-def test_what_fails_above_a_check_holds_back_what_is_checked(shop: Shop) -> None:
-    shop.lake.run(shop.project, shop.plan(), failing=NAMES[:1])
-    assert shop.lake.ran == NAMES[1:]
-    found = explain(shop.project, "a.facts", "2026-01-13", shop.lake.state(), shop.now)
+def test_what_fails_above_a_check_holds_back_what_is_checked(setup: PlanningSetup) -> None:
+    setup.lake.run(setup.project, setup.plan(), failing=NAMES[:1])
+    assert setup.lake.ran == NAMES[1:]
+    found = explain(setup.project, "a.facts", "2026-01-13", setup.lake.state(), setup.now)
     assert (found.status, "z.names region=eu" in found.why) == ("BLOCKED", True)
 
 
-def test_a_table_that_a_check_looks_into_and_nothing_makes_is_lacking(shop: Shop) -> None:
-    planned = shop.plan("a.facts", "2026-01-13")
+def test_a_table_that_a_check_looks_into_and_nothing_makes_is_lacking(setup: PlanningSetup) -> None:
+    planned = setup.plan("a.facts", "2026-01-13")
     assert planned.tasks == ()
     assert [(each.key, each.lacks) for each in planned.waiting] == [(FACTS[0], ("z.names",))]
-    shop.run("z.names", "region=eu")  # a part is enough: the table is there
-    assert keys(shop.plan("a.facts", "2026-01-13")) == FACTS[:1]
+    setup.run("z.names", "region=eu")  # a part is enough: the table is there
+    assert keys(setup.plan("a.facts", "2026-01-13")) == FACTS[:1]
 
 
-def test_new_data_of_a_table_that_a_check_looks_into_make_nothing_stale(shop: Shop) -> None:
-    shop.run()
-    text = shop.files["pipelines/p.py"].replace("def names(): return 1", "def names(): return 2")
-    shop.write({"pipelines/p.py": text})
-    assert keys(shop.plan()) == NAMES
-    shop.run()
-    assert shop.plan().tasks == ()
+def test_new_data_of_a_table_that_a_check_looks_into_make_nothing_stale(
+    setup: PlanningSetup,
+) -> None:
+    setup.run()
+    text = setup.files["pipelines/p.py"].replace("def names(): return 1", "def names(): return 2")
+    setup.write({"pipelines/p.py": text})
+    assert keys(setup.plan()) == NAMES
+    setup.run()
+    assert setup.plan().tasks == ()
 
 
 def test_a_check_of_its_own_table_waits_for_nothing(tmp_path: Path) -> None:
     text = _CODE.format(check='c.references("parent", "a.facts", "id")')
-    shop = Shop(tmp_path, {"pipelines/p.py": text})
-    assert [task.deps for task in shop.plan("a.facts").tasks] == [(), ()]
+    setup = PlanningSetup(tmp_path, {"pipelines/p.py": text})
+    assert [task.deps for task in setup.plan("a.facts").tasks] == [(), ()]
 
 
 PIPELINE = """
@@ -93,11 +95,11 @@ DAYS = [f"ds=2026-01-{day}" for day in range(10, 15)]
 WINDOW, ALL, MONTH = ", partitions=DAYS", "", ', partitions=Monthly("month", start="2025-12")'
 
 
-def shop_of(folder: Path, how: str, cut: str = WINDOW) -> Shop:
+def setup_of(folder: Path, how: str, cut: str = WINDOW) -> PlanningSetup:
     """A shop in which the data of two days never came."""
-    shop = Shop(folder, {"pipelines/p.py": PIPELINE.format(how=how, cut=cut)})
-    shop.lake.fill("raw.orders", *(day for day in DAYS if day not in (DAYS[1], DAYS[2])))
-    return shop
+    setup = PlanningSetup(folder, {"pipelines/p.py": PIPELINE.format(how=how, cut=cut)})
+    setup.lake.fill("raw.orders", *(day for day in DAYS if day not in (DAYS[1], DAYS[2])))
+    return setup
 
 
 @pytest.mark.parametrize(
@@ -114,25 +116,25 @@ def shop_of(folder: Path, how: str, cut: str = WINDOW) -> Shop:
 def test_a_reader_waits_for_missing_partitions_or_skips_them(
     tmp_path: Path, how: str, cut: str, waits: bool
 ) -> None:
-    shop = shop_of(tmp_path, how, cut)
-    shop.run()
+    setup = setup_of(tmp_path, how, cut)
+    setup.run()
     key = f"gold.reader@{DAYS[3]}" if cut is WINDOW else "gold.reader"
-    planned = shop.plan("gold.reader")
+    planned = setup.plan("gold.reader")
     assert (key in [each.key for each in planned.waiting]) is waits
-    assert (key in shop.lake.ran) is not waits
+    assert (key in setup.lake.ran) is not waits
 
 
 def test_a_month_skips_days_without_data(tmp_path: Path) -> None:
-    shop = shop_of(tmp_path, 'missing="skip"', MONTH)
-    shop.now = shop.now.replace(month=2, day=1)
-    shop.run()
-    assert keys(shop.plan("gold.reader")) == []
-    assert "gold.reader@month=2026-01" in shop.lake.ran
+    setup = setup_of(tmp_path, 'missing="skip"', MONTH)
+    setup.now = setup.now.replace(month=2, day=1)
+    setup.run()
+    assert keys(setup.plan("gold.reader")) == []
+    assert "gold.reader@month=2026-01" in setup.lake.ran
 
 
 def test_a_partition_that_was_skipped_makes_its_readers_stale_once_it_comes(tmp_path: Path) -> None:
-    shop = shop_of(tmp_path, 'window=3, missing="skip"')
-    planned = shop.plan()
+    setup = setup_of(tmp_path, 'window=3, missing="skip"')
+    planned = setup.plan()
     tasks = json.decode(json.encode(plan_document(planned)["tasks"]), list[dict[str, Any]])
     [read] = next(each for each in tasks if each["key"] == f"gold.reader@{DAYS[3]}")["inputs"]
     assert read == {
@@ -140,13 +142,13 @@ def test_a_partition_that_was_skipped_makes_its_readers_stale_once_it_comes(tmp_
         "partitions": [DAYS[3]],
         "skipped": ["ds=2026-01-11..2026-01-12"],
     }
-    shop.lake.run(shop.project, planned)
-    assert shop.plan("gold.reader").tasks == ()
-    found = explain(shop.project, "gold.reader", DAYS[3], shop.lake.state(), shop.now)
+    setup.lake.run(setup.project, planned)
+    assert setup.plan("gold.reader").tasks == ()
+    found = explain(setup.project, "gold.reader", DAYS[3], setup.lake.state(), setup.now)
     assert found.status == "UP_TO_DATE"
     assert any("skipped, no data: ds=2026-01-11..2026-01-12" in line for line in found.lines())
-    shop.lake.fill("raw.orders", DAYS[1])
-    assert reasons(shop.plan()) == {
+    setup.lake.fill("raw.orders", DAYS[1])
+    assert reasons(setup.plan()) == {
         f"silver.orders@{DAYS[1]}": "MISSING",
         f"gold.reader@{DAYS[1]}": "UPSTREAM_CHANGED",
         f"gold.reader@{DAYS[2]}": "UPSTREAM_CHANGED",
@@ -155,17 +157,17 @@ def test_a_partition_that_was_skipped_makes_its_readers_stale_once_it_comes(tmp_
 
 
 def test_a_reader_of_nothing_at_all_waits(tmp_path: Path) -> None:
-    shop = shop_of(tmp_path, 'window=1, missing="skip"')
-    shop.run()
-    assert [each.key for each in shop.plan("gold.reader").waiting] == [
+    setup = setup_of(tmp_path, 'window=1, missing="skip"')
+    setup.run()
+    assert [each.key for each in setup.plan("gold.reader").waiting] == [
         f"gold.reader@{day}" for day in DAYS[1:3]
     ]
 
 
-def test_partitions_of_a_source_are_waited_for_where_that_is_said(tmp_path: Path) -> None:
-    waiting = {each.key: each.lacks for each in shop_of(tmp_path, "window=2").plan().waiting}
+def test_partitions_of_a_source_are_waited_for_where_declared(tmp_path: Path) -> None:
+    waiting = {each.key: each.lacks for each in setup_of(tmp_path, "window=2").plan().waiting}
     assert waiting[f"silver.orders@{DAYS[1]}"] == (f"raw.orders@{DAYS[1]}",)
     text = PIPELINE.format(how="window=2", cut=WINDOW).replace(', missing="block"', "")
-    other = Shop(tmp_path / "other", {"pipelines/p.py": text})
+    other = PlanningSetup(tmp_path / "other", {"pipelines/p.py": text})
     other.lake.fill("raw.orders", DAYS[0])
     assert other.plan("silver.orders").waiting == ()

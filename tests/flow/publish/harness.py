@@ -15,7 +15,7 @@ from arco.storage.backend import Backend, Meta
 from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.roles import Role
 from tests.catalog.catalog_setup import CatalogSetup, S, as_table, open_setup, started
-from tests.iceberg.iceberg_setup import Line
+from tests.iceberg.iceberg_setup import StoreConnection
 from tests.storage.interposed import Interposed
 
 ROOT = "s3://bucket/"
@@ -53,7 +53,7 @@ class Aging(Interposed):
 class Process:
     """One API process."""
 
-    line: Line
+    connection: StoreConnection
     tables: ParquetTables
 
 
@@ -61,21 +61,21 @@ class Process:
 class Bench:
     """A table, and who works on it."""
 
-    shop: CatalogSetup
+    setup: CatalogSetup
     aging: Aging
     table_id: str
 
     def process(self) -> Process:
         """One more API process."""
-        line = Line(self.aging)
-        reader = self.shop.api_process(backend=line.backend).reader
-        store = self.shop.store(Role.FLOW, line.backend)
-        return Process(line, ParquetTables(reader, store, location_root=ROOT))
+        connection = StoreConnection(self.aging)
+        reader = self.setup.api_process(backend=connection.backend).reader
+        store = self.setup.store(Role.FLOW, connection.backend)
+        return Process(connection, ParquetTables(reader, store, location_root=ROOT))
 
     def attempt(self, name: str, number: int = -1, **more: Any) -> DispatchedAttempt:
         """An attempt that was dispatched when a number was the head, just now."""
         wanted: dict[str, Any] = {"task": TASK, "partitions": ("ds=1",), **more}
-        wanted.setdefault("dispatched_at_ms", self.shop.clock.now_ms())
+        wanted.setdefault("dispatched_at_ms", self.setup.clock.now_ms())
         return DispatchedAttempt(attempt_id=id_of(name), dispatched_at_number=number, **wanted)
 
     async def stage(
@@ -86,7 +86,7 @@ class Bench:
         rows: int = 10,
     ) -> FilesStaged:
         """Files of an attempt, one for each partition, by default for those that it holds."""
-        store = self.shop.store(Role.FLOW)
+        store = self.setup.store(Role.FLOW)
         files: Files = {}
         for number, key in enumerate(keys or attempt.partitions):
             path = f"data/{attempt.attempt_id}/{key or 'all'}/part-{number}.parquet"
@@ -103,7 +103,7 @@ class Bench:
         return await self.process().tables.files(self.table_id)
 
     async def pointers(self) -> list[ParquetPointer]:
-        chain = pointers_of(self.shop.store(Role.FLOW, self.aging), self.table_id)
+        chain = pointers_of(self.setup.store(Role.FLOW, self.aging), self.table_id)
         head = await chain.head()
         floor = await chain.floor()
         return [parquet_pointer_of(each) for each in await chain.history(floor, head.number)]
@@ -111,7 +111,7 @@ class Bench:
     async def data(self) -> set[str]:
         """The files in the table's folder."""
         folder = f"warehouse/{self.table_id}/"
-        return {key.removeprefix(folder) for key in await self.shop.keys(folder)}
+        return {key.removeprefix(folder) for key in await self.setup.keys(folder)}
 
     def key(self, number: int) -> str:
         return f"parquet_pointers/{self.table_id}/{number:020d}.json"
@@ -124,6 +124,6 @@ def id_of(name: str) -> str:
 
 async def with_table(format_: TableFormat = TableFormat.PARQUET) -> Bench:
     """A bench with one table that has no version yet."""
-    shop = await started(open_setup())
-    done = await shop.do(CreateTable(schema=S, name="t", format=format_))
-    return Bench(shop, Aging(shop.backend), as_table(done).table_id)
+    setup = await started(open_setup())
+    done = await setup.do(CreateTable(schema=S, name="t", format=format_))
+    return Bench(setup, Aging(setup.backend), as_table(done).table_id)

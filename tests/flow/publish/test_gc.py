@@ -17,11 +17,11 @@ from tests.flow.publish.harness import Bench, id_of, with_table
 
 
 def _janitor(bench: Bench) -> Store:
-    return bench.shop.store(Role.JANITOR, bench.aging)
+    return bench.setup.store(Role.JANITOR, bench.aging)
 
 
 async def _collect(bench: Bench, *, dry_run: bool = False) -> ParquetGcReport:
-    reader = bench.shop.api_process().reader
+    reader = bench.setup.api_process().reader
     janitor = ParquetGarbageCollector(reader, _janitor(bench), retention_ms=SHORTEST_RETENTION_MS)
     return await janitor.collect(dry_run=dry_run)
 
@@ -53,7 +53,7 @@ async def test_what_was_staged_and_never_published_goes_once_it_is_old() -> None
 async def test_a_table_without_any_version_loses_what_was_staged_and_nothing_else() -> None:
     bench = await with_table()
     await bench.stage(bench.attempt("late"))
-    store = bench.shop.store(Role.FLOW)
+    store = bench.setup.store(Role.FLOW)
     for other in ("part-0.parquet", "data/ds=1/part-0.parquet", "data/x.parquet"):
         await store.create(f"warehouse/{bench.table_id}/{other}", b"mine")
     await bench.aging.grow_old()
@@ -64,7 +64,7 @@ async def test_a_table_without_any_version_loses_what_was_staged_and_nothing_els
 async def test_an_object_that_stands_for_a_folder_is_not_reported_of_each_time() -> None:
     bench = await with_table()
     await bench.stage(bench.attempt("late"))
-    store = bench.shop.store(Role.FLOW)
+    store = bench.setup.store(Role.FLOW)
     for file, body in (("folder", b""), ("folder/empty.parquet", b""), ("file", b"mine")):
         key = f"warehouse/{bench.table_id}/data/{id_of('other')}/{file}"
         await store.create(key, body)
@@ -73,7 +73,7 @@ async def test_an_object_that_stands_for_a_folder_is_not_reported_of_each_time()
     assert (await _collect(bench)).total() == 0
 
 
-async def test_a_dry_run_tells_the_same_and_deletes_nothing() -> None:
+async def test_a_dry_run_reports_the_same_and_deletes_nothing() -> None:
     bench = await with_table()
     await _grown(bench, 3)
     await bench.aging.grow_old()
@@ -84,7 +84,7 @@ async def test_a_dry_run_tells_the_same_and_deletes_nothing() -> None:
     assert (await _collect(bench)).files == reported.files
 
 
-async def test_files_stay_for_as_long_as_somebody_may_read_the_version_that_names_them() -> None:
+async def test_files_stay_while_a_version_that_names_them_may_be_read() -> None:
     bench = await with_table()
     await _grown(bench, 2)
     await bench.aging.grow_old()
@@ -133,9 +133,9 @@ async def test_a_list_that_lost_its_race_goes_once_it_is_old() -> None:
     other = await bench.stage(
         bench.attempt("b", FULL_LIST_INTERVAL - 1, task="x", partitions=("ds=2",))
     )
-    a.line.before("create", bench.key(FULL_LIST_INTERVAL), lambda: b.tables.publish(other))
+    a.connection.before("create", bench.key(FULL_LIST_INTERVAL), lambda: b.tables.publish(other))
     await a.tables.publish(await bench.stage(bench.attempt("a", FULL_LIST_INTERVAL - 1)))
-    assert sum("/full/" in key for key in await bench.shop.keys("_catalog/")) == 2
+    assert sum("/full/" in key for key in await bench.setup.keys("_catalog/")) == 2
     assert (await _collect(bench)).lists == 0
     await bench.aging.grow_old("/full/")
     assert (await _collect(bench)).lists == 1
@@ -146,7 +146,7 @@ async def test_a_dropped_table_is_left_alone_since_it_may_come_back() -> None:
     bench = await with_table()
     await _grown(bench, 3)
     await bench.aging.grow_old()
-    await bench.shop.do(DropTable(target=t("t")))
+    await bench.setup.do(DropTable(target=t("t")))
     before = await bench.data()
     assert (await _collect(bench)).total() == 0
     assert await bench.data() == before
@@ -157,10 +157,10 @@ async def test_trouble_with_one_table_is_reported_and_deletes_nothing_of_it() ->
     await _grown(bench, 2)
     await bench.aging.grow_old()
     before = await bench.data()
-    line = bench.process().line
-    line.fail("get", bench.key(1), Unavailable("cut"))
-    reader = bench.shop.api_process().reader
-    store = bench.shop.store(Role.JANITOR, line.backend)
+    connection = bench.process().connection
+    connection.fail("get", bench.key(1), Unavailable("cut"))
+    reader = bench.setup.api_process().reader
+    store = bench.setup.store(Role.JANITOR, connection.backend)
     done = await ParquetGarbageCollector(
         reader, store, retention_ms=SHORTEST_RETENTION_MS
     ).collect()
@@ -175,10 +175,10 @@ async def test_a_published_file_is_never_taken_for_staged_an_attempt_that_publis
     await bench.publish(bench.attempt("one"))
     staged = await bench.stage(bench.attempt("two", task="x", partitions=("ds=2",)))
     await bench.aging.grow_old()
-    line = bench.process().line
-    line.after("list", "/data/", lambda: bench.process().tables.publish(staged))
-    reader = bench.shop.api_process().reader
-    store = bench.shop.store(Role.JANITOR, line.backend)
+    connection = bench.process().connection
+    connection.after("list", "/data/", lambda: bench.process().tables.publish(staged))
+    reader = bench.setup.api_process().reader
+    store = bench.setup.store(Role.JANITOR, connection.backend)
     done = await ParquetGarbageCollector(
         reader, store, retention_ms=SHORTEST_RETENTION_MS
     ).collect()
@@ -191,6 +191,6 @@ async def test_a_check_of_the_store_looks_at_these_chains_too() -> None:
     await _grown(bench, 3)
     await check_side_chains(_janitor(bench), DOMAIN, VerificationCounts())
     key = f"_catalog/{bench.key(1)}"
-    await bench.shop.backend.delete(bench.shop.store(Role.FLOW).scope.prefix + key)
+    await bench.setup.backend.delete(bench.setup.store(Role.FLOW).scope.prefix + key)
     with pytest.raises(Discrepancy):
         await check_side_chains(_janitor(bench), DOMAIN, VerificationCounts())

@@ -22,7 +22,7 @@ from tests.flow.publish.harness import ROOT, TASK, id_of, with_table
 from tests.iceberg.iceberg_setup import dies
 
 
-async def test_a_version_names_the_files_and_nobody_saw_them_before() -> None:
+async def test_a_version_names_files_that_were_not_visible_before() -> None:
     bench = await with_table()
     staged = await bench.stage(bench.attempt("one"))
     assert (await bench.now()).files == {}
@@ -80,7 +80,7 @@ async def test_two_attempts_that_publish_at_once_are_reported_apart_at_the_secon
     bench = await with_table()
     a, b = bench.process(), bench.process()
     other = await bench.stage(bench.attempt("two"))
-    a.line.before("create", bench.key(0), lambda: b.tables.publish(other))
+    a.connection.before("create", bench.key(0), lambda: b.tables.publish(other))
     with pytest.raises(AttemptFenced):
         await a.tables.publish(await bench.stage(bench.attempt("one")))
     assert (await bench.now()).materials == {"ds=1": id_of("two")}
@@ -117,7 +117,7 @@ async def test_a_publication_whose_answer_was_lost_is_done() -> None:
     bench = await with_table()
     staged = await bench.stage(bench.attempt("one"), mode="append")
     process = bench.process()
-    process.line.hide(bench.key(0))
+    process.connection.hide(bench.key(0))
     with pytest.raises(Unknown):
         await process.tables.publish(staged)
     reported = await bench.process().tables.publish(staged)
@@ -130,12 +130,12 @@ async def test_an_attempt_that_dies_at_the_create_leaves_one_publication_in_the_
 ) -> None:
     bench = await with_table()
     one, process = await bench.stage(bench.attempt("one"), mode="append"), bench.process()
-    process.line.die("create", bench.key(0), after=after)
+    process.connection.die("create", bench.key(0), after=after)
 
-    class _Line:
-        line = process.line
+    class _Connection:
+        connection = process.connection
 
-    await dies(_Line, process.tables.publish(one))  # type: ignore[arg-type]  # it has a line
+    await dies(_Connection, process.tables.publish(one))  # type: ignore[arg-type]  # it has a connection
     fenced = await bench.process().tables.fence(bench.table_id, bench.attempt("two"), since=-1)
     if after:
         assert fenced == NumberedPublication(0, one.attempt.publication())
@@ -205,7 +205,9 @@ async def test_every_so_often_all_files_are_written_down_and_read_from_there() -
     assert (now.files, now.materials) == (content.files, content.materials)
     assert len(now.files) == FULL_LIST_INTERVAL + 3
     assert now == await tables.files(bench.table_id)
-    read = {key for verb, key in cold.line.seen if verb == "get" and f"{bench.table_id}/0" in key}
+    read = {
+        key for verb, key in cold.connection.seen if verb == "get" and f"{bench.table_id}/0" in key
+    }
     assert len(read) < FULL_LIST_INTERVAL / 3, "to find the end of the chain takes a few"
 
 
@@ -216,11 +218,11 @@ async def test_a_list_of_files_that_is_gone_or_changed_is_corrupt(harm: str) -> 
     for number in range(FULL_LIST_INTERVAL + 1):
         attempt = bench.attempt(f"a{number}", number - 1)
         await tables.publish(await bench.stage(attempt))
-    [key] = [key for key in await bench.shop.keys("_catalog/") if "/full/" in key]
-    whole = bench.shop.store(Role.FLOW).scope.prefix + key
-    await bench.shop.backend.delete(whole)
+    [key] = [key for key in await bench.setup.keys("_catalog/") if "/full/" in key]
+    whole = bench.setup.store(Role.FLOW).scope.prefix + key
+    await bench.setup.backend.delete(whole)
     if harm != "missing":
-        await bench.shop.backend.create(whole, b"{}")
+        await bench.setup.backend.create(whole, b"{}")
     with pytest.raises(Corrupt):
         await bench.now()
 
@@ -231,10 +233,10 @@ async def test_a_list_that_cannot_be_stored_is_trouble_and_publishes_nothing() -
     for number in range(FULL_LIST_INTERVAL):
         await process.tables.publish(await bench.stage(bench.attempt(f"a{number}", number - 1)))
     staged = await bench.stage(bench.attempt("last", FULL_LIST_INTERVAL - 1))
-    process.line.fail("create", "/full/", Unavailable("cut"))
+    process.connection.fail("create", "/full/", Unavailable("cut"))
     with pytest.raises(Unavailable):
         await process.tables.publish(staged)
-    process.line.mend()
+    process.connection.mend()
     assert (await process.tables.publish(staged)).number == FULL_LIST_INTERVAL
 
 
@@ -308,7 +310,7 @@ async def test_only_managed_parquet_tables_that_are_there_have_versions() -> Non
     request = CreateTable(
         schema=S, name="far", format=TableFormat.PARQUET, location="s3://elsewhere/far"
     )
-    far = as_table(await bench.shop.do(request)).table_id
+    far = as_table(await bench.setup.do(request)).table_id
     with pytest.raises(Invalid):
         await bench.process().tables.files(far)
     with pytest.raises(NotFound):
@@ -318,7 +320,7 @@ async def test_only_managed_parquet_tables_that_are_there_have_versions() -> Non
 async def test_a_dropped_table_takes_no_version() -> None:
     bench = await with_table()
     staged = await bench.stage(bench.attempt("one"))
-    await bench.shop.do(DropTable(target=t("t")))
+    await bench.setup.do(DropTable(target=t("t")))
     for work in (
         bench.process().tables.publish(staged),
         bench.process().tables.files(bench.table_id),
@@ -333,7 +335,7 @@ async def test_an_attempt_older_than_half_the_retention_does_not_publish() -> No
     one, two = bench.attempt("one"), bench.attempt("two", task="x", partitions=("ds=2",))
     staged = await bench.stage(one)
     await bench.process().tables.publish(staged)
-    bench.shop.clock.pass_by(timedelta(milliseconds=DEFAULT_RETENTION_MS // 2 + 1))
+    bench.setup.clock.pass_by(timedelta(milliseconds=DEFAULT_RETENTION_MS // 2 + 1))
     with pytest.raises(AttemptFenced):
         await bench.publish(two)
     assert (await bench.process().tables.publish(staged)).number == 0
@@ -343,9 +345,9 @@ async def test_an_attempt_older_than_half_the_retention_does_not_publish() -> No
 async def test_a_clock_that_is_set_does_not_matter(hours: int) -> None:
     bench = await with_table()
     one, two = bench.attempt("one"), bench.attempt("two")
-    bench.shop.clock.set_forward(timedelta(hours=hours))
+    bench.setup.clock.set_forward(timedelta(hours=hours))
     await bench.publish(one)
-    bench.shop.clock.set_forward(timedelta(hours=-hours))
+    bench.setup.clock.set_forward(timedelta(hours=-hours))
     with pytest.raises(AttemptFenced):
         await bench.publish(two)
 
@@ -355,7 +357,7 @@ async def test_an_attempt_whose_versions_were_collected_is_refused() -> None:
     tables = bench.process().tables
     for number in range(3):
         await tables.publish(await bench.stage(bench.attempt(f"a{number}", number - 1)))
-    chain = pointers_of(bench.shop.store(Role.JANITOR, bench.aging), bench.table_id)
+    chain = pointers_of(bench.setup.store(Role.JANITOR, bench.aging), bench.table_id)
     await bench.aging.grow_old()
     await collect(chain, retention_ms=SHORTEST_RETENTION_MS)
     with pytest.raises(AttemptFenced):

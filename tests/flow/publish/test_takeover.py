@@ -8,14 +8,14 @@ import pytest
 from arco.catalog.publication import NumberedPublication
 from arco.core.errors import AttemptFenced
 from tests.flow.publish.harness import Bench, Process, id_of, with_table
-from tests.iceberg.iceberg_setup import Line
+from tests.iceberg.iceberg_setup import StoreConnection
 
 Step = Callable[[], Awaitable[object]]
 
 MOST = 40  # requests of one publication, at most
 
 
-def _at(line: Line, number: int, step: Step, *, after: bool) -> None:
+def _at(connection: StoreConnection, number: int, step: Step, *, after: bool) -> None:
     """Do something when so many requests of a process have come by."""
     count = 0
 
@@ -25,7 +25,7 @@ def _at(line: Line, number: int, step: Step, *, after: bool) -> None:
         if count == number:
             await step()
 
-    (line.after if after else line.before)("", "", counted, times=10_000)
+    (connection.after if after else connection.before)("", "", counted, times=10_000)
 
 
 async def _take_over(bench: Bench, since: int) -> bool:
@@ -71,7 +71,7 @@ async def test_an_attempt_that_stood_still_at_any_request_publishes_or_is_refuse
         async def take_over(bench: Bench = bench, took: list[bool] = took, at: int = since) -> None:
             took.append(await _take_over(bench, at))
 
-        _at(process.line, number, take_over, after=after)
+        _at(process.connection, number, take_over, after=after)
         try:
             await process.tables.publish(staged)
             by = "one"
@@ -102,7 +102,7 @@ async def test_an_attempt_that_died_at_any_request_and_comes_back_publishes_noth
             died.set()
             await asyncio.Event().wait()
 
-        _at(process.line, number, die, after=after)
+        _at(process.connection, number, die, after=after)
         work = asyncio.ensure_future(process.tables.publish(staged))
         death = asyncio.ensure_future(died.wait())
         await asyncio.wait({work, death}, return_when=asyncio.FIRST_COMPLETED)

@@ -35,7 +35,7 @@ class World:
     ids: dict[str, str]
     columns: dict[str, dict[str, str]]
     seen: int = 0
-    told: int = 0
+    reported: int = 0
 
     async def table(self, name: str, *columns: str) -> str:
         done = await self.here.table("s", name, **dict.fromkeys(columns, "bigint"))
@@ -52,8 +52,8 @@ class World:
         """One side of an edge between columns, such as `orders.amount`, with its ids."""
         table, _, column = of.partition(".")
         known = self.columns[table].get(column)
-        told = {f"{side}_table_id": self.ids[table], f"{side}_name": column}
-        return told if known is None else {**told, f"{side}_column_id": known}
+        endpoint = {f"{side}_table_id": self.ids[table], f"{side}_name": column}
+        return endpoint if known is None else {**endpoint, f"{side}_column_id": known}
 
     def edge(self, source: str, target: str, kind: str = "DIRECT", **more: str) -> dict[str, str]:
         return {
@@ -95,17 +95,17 @@ class World:
             await self.partition("partition_completed", target, partition, run or self.seen)
 
     async def partition(self, event: str, target: str, partition: str, run: int) -> None:
-        """What a run tells of a partition; what is told later has happened later."""
-        self.told += 1
+        """Report a partition of a run; later reports have happened later."""
+        self.reported += 1
         payload = {
             "table_id": self.ids[target],
             "partition_key": partition,
             "partition_values": None,
             "execution_id": f"run-{run}",
-            **({"version": self.told} if event == "partition_completed" else {}),
+            **({"version": self.reported} if event == "partition_completed" else {}),
         }
-        line = Events(self.here.runtime, EXECUTIONS_DOMAIN, self.told).line(event, **payload)
-        at = NOON + timedelta(hours=self.told)
+        line = Events(self.here.runtime, EXECUTIONS_DOMAIN, self.reported).line(event, **payload)
+        at = NOON + timedelta(hours=self.reported)
         envelope = msgspec.json.decode(line, type=Envelope)
         timed = msgspec.structs.replace(envelope, occurred_at=at, received_at=at)
         await self._append(EXECUTIONS_DOMAIN, msgspec.json.encode(timed))

@@ -87,7 +87,7 @@ async def test_many_who_ask_at_once_have_the_edges_read_once() -> None:
         assert len(read) == 1
 
 
-async def test_a_state_that_could_not_be_read_is_read_anew_for_the_next_who_asks() -> None:
+async def test_a_state_that_could_not_be_read_is_read_again_for_the_next_caller() -> None:
     async with world("a", "b") as here:
         await here.chain("a", "b")
         await here.publish()

@@ -34,11 +34,11 @@ class Plain:
 
     def row(self) -> dict[str, object]:
         if self.columns is None:
-            told = ColumnEdge(source_table_id=self.source, target_table_id=self.target)
-            name = table_edge_id(told)
+            edge = ColumnEdge(source_table_id=self.source, target_table_id=self.target)
+            name = table_edge_id(edge)
         else:
             source, target = self.columns
-            told = ColumnEdge(
+            edge = ColumnEdge(
                 source_table_id=self.source,
                 source_column_id=f"{self.source}-{source}",
                 source_name=source,
@@ -47,10 +47,10 @@ class Plain:
                 target_name=target,
                 transformation_type=self.kind,  # type: ignore[arg-type]
             )
-            name = edge_id(told)
+            name = edge_id(edge)
         return {
             "edge_id": name,
-            **{field: getattr(told, field) for field in SCHEMA.names if hasattr(told, field)},
+            **{field: getattr(edge, field) for field in SCHEMA.names if hasattr(edge, field)},
             "soundness": "exact",
             "first_observed_at": NOON,
             "last_observed_at": NOON,
@@ -146,11 +146,11 @@ def test_impacts_reach_what_plain_ones_do_as_surely_and_by_ways_that_are_there(
     table = graph.table_numbers[start]
     own = graph.column_numbers.get((table, f"{BY_ID}{start}-{column}"))
     found = find_impact(graph, table, [] if own is None else [own], outdated_edges(graph))
-    told = {}
+    reached = {}
     for vertex in found.vertices.tolist():
         name = graph.tables[graph.table_of(vertex)]
         text = "*" if vertex >= len(graph.columns) else graph.columns[vertex][1][-1]
-        told[name, text] = int(found.reach[vertex])
+        reached[name, text] = int(found.reach[vertex])
         steps, at = [], vertex
         while found.edge[at] != NONE:
             assert graph.targets[found.edge[at]] == at
@@ -158,4 +158,4 @@ def test_impacts_reach_what_plain_ones_do_as_surely_and_by_ways_that_are_there(
             at = int(found.before[at])
         assert len(steps) == found.distance[vertex]
         assert max(steps) == found.reach[vertex]
-    assert told == _affected(edges, start, column)
+    assert reached == _affected(edges, start, column)

@@ -49,7 +49,7 @@ async def test_what_is_known_of_tables_alone_is_reached_and_marked_so() -> None:
         assert [step.reach for step in found.affected[2].path] == ["table", "value", "table"]
 
 
-async def test_the_surest_way_is_told_though_another_is_shorter() -> None:
+async def test_the_surest_path_is_shown_though_another_is_shorter() -> None:
     async with world("a(x)", "b(u)", "c(w)") as here:
         await here.observe("a", "b", here.edge("a.x", "b.u"))
         await here.observe("b", "c", here.edge("b.u", "c.w", "CASE"))
@@ -133,7 +133,7 @@ async def test_what_a_run_has_shown_of_tables_alone_counts_beside_what_is_known_
         assert affected(await here.impact("a", "x")) == {"b.u": ("value", 1), "b.*": ("table", 1)}
 
 
-async def test_a_column_or_a_table_that_nobody_knows_is_not_there() -> None:
+async def test_an_unknown_column_or_table_is_not_found() -> None:
     async with world("a(x)", "b(u)") as here:
         await here.observe("a", "b", here.edge("a.x", "b.u"))
         await here.publish()

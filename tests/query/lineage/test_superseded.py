@@ -139,7 +139,7 @@ async def test_a_run_that_fails_changes_nothing() -> None:
         assert await _columns(here, "b") == ["y->u"]
 
 
-async def test_an_edge_is_shown_before_its_partition_is_told_of() -> None:
+async def test_an_edge_is_shown_before_its_partition_is_reported() -> None:
     async with world("a(x, y)", "b(u)") as here:
         await here.observe("a", "b", here.edge("a.x", "b.u"))
         await here.wrote("b")

@@ -13,7 +13,7 @@ from tests.query.lineage.lineage_workspace import names, pairs, world
 from tests.query.workspace import table_name
 
 
-async def test_a_walk_goes_up_down_or_both_and_tells_the_steps() -> None:
+async def test_a_walk_goes_up_down_or_both_and_returns_the_steps() -> None:
     async with world("raw", "silver", "gold", "other") as here:
         await here.chain("raw", "silver", "gold")
         await here.publish()
@@ -85,7 +85,7 @@ async def test_a_diamond_is_walked_once_by_its_shortest_ways() -> None:
         assert sorted(pairs(found)) == [("a", "b"), ("a", "c"), ("a", "d"), ("b", "d"), ("c", "d")]
 
 
-async def test_every_table_is_told_by_its_name_whichever_file_has_it() -> None:
+async def test_every_table_is_reported_by_its_name_whichever_file_has_it() -> None:
     tables = [f"t{at}" for at in range(60)]
     async with world(*tables) as here:
         for each in tables[1:]:
@@ -125,10 +125,10 @@ async def test_what_has_no_id_is_external_and_what_the_catalog_does_not_have_is_
         await here.observe("ghost", "a")
         await here.publish()
         found = await here.walk("a")
-        told = {
+        edges = {
             (node.id, node.kind, node.name) for node in found.nodes if node.name != "default.s.a"
         }
-        assert told == {
+        assert edges == {
             ("external:hive.legacy.customers", "EXTERNAL", "hive.legacy.customers"),
             ("external:s3://lake/out", "EXTERNAL", "s3://lake/out"),
             ("tbl-ghost", "UNKNOWN", "ghost"),
@@ -138,16 +138,16 @@ async def test_what_has_no_id_is_external_and_what_the_catalog_does_not_have_is_
         assert [node.down for node in (await here.tracer.walk("tbl-ghost")).nodes] == [0, 1, 2]
 
 
-async def test_columns_of_an_external_table_are_told_with_it() -> None:
+async def test_columns_of_an_external_table_are_shown_with_it() -> None:
     async with world("a(x)") as here:
         edge = {**here.column("target", "a.x"), "source_name": "hive.legacy.customers.id"}
         await here.observe("hive.legacy.customers", "a", {**edge, "transformation_type": "CAST"})
         await here.publish()
         found = await here.walk("a", columns=True)
         assert pairs(found) == [("hive.legacy.customers", "a")]
-        [told] = found.edges[0].columns
-        assert (told.source_column, told.source_column_id) == ("id", None)
-        assert (told.target_column, told.transformation) == ("x", "CAST")
+        [column] = found.edges[0].columns
+        assert (column.source_column, column.source_column_id) == ("id", None)
+        assert (column.target_column, column.transformation) == ("x", "CAST")
         assert [node.columns[0].name for node in found.nodes] == ["x", "id"]
 
 
@@ -163,9 +163,7 @@ async def test_what_filters_an_external_target_touches_all_of_it() -> None:
         ]
 
 
-async def test_a_table_of_which_nothing_was_seen_is_alone_and_one_that_nobody_knows_is_not_there() -> (
-    None
-):
+async def test_a_table_without_edges_is_alone_and_an_unknown_table_is_not_found() -> None:
     async with world("a") as here:
         found = await here.walk("a", columns=True, runs=True)
         assert (len(found.nodes), found.edges, found.nodes[0].name) == (1, (), "default.s.a")
@@ -178,7 +176,7 @@ async def test_a_table_of_which_nothing_was_seen_is_alone_and_one_that_nobody_kn
             await here.tracer.walk(catalog.row.catalog_id)
 
 
-async def test_edges_tell_their_columns_by_the_names_they_have_now() -> None:
+async def test_edges_name_their_columns_by_their_current_names() -> None:
     from arco.catalog.ddl import DropColumn, UpdateColumn
 
     async with world("a(x, y, z)", "b(u, v)") as here:
@@ -195,27 +193,33 @@ async def test_edges_tell_their_columns_by_the_names_they_have_now() -> None:
         found = await here.walk("a", columns=True)
         [edge] = found.edges
         assert edge.column_edges == 3
-        told = [(each.source_column, each.target_column, each.reach) for each in edge.columns]
-        assert told == [("renamed", "u", "value"), ("y", "v", "value"), ("z", None, "influence")]
+        edge_columns = [
+            (each.source_column, each.target_column, each.reach) for each in edge.columns
+        ]
+        assert edge_columns == [
+            ("renamed", "u", "value"),
+            ("y", "v", "value"),
+            ("z", None, "influence"),
+        ]
         assert edge.columns[0].sql == "CAST(x AS INT)"
         columns = {each.name: each.dropped for each in found.nodes[0].columns}
         assert columns == {"renamed": False, "y": True, "z": False}
         assert (await here.walk("a")).edges[0].columns == ()
 
 
-async def test_an_edge_seen_with_other_code_is_one_edge_told_as_the_newest() -> None:
+async def test_an_edge_seen_with_other_code_is_one_edge_shown_as_the_newest() -> None:
     async with world("a(x)", "b(u)") as here:
         for number, sql in enumerate(["x + 1", "x + 2", "x + 3"]):
             seen = here.edge("a.x", "b.u", "EXPRESSION", transformation_sql=sql)
             await here.observe("a", "b", {**seen, "transform_fingerprint": f"f{number}"})
         await here.publish()
         [edge] = (await here.walk("a", columns=True)).edges
-        [told] = edge.columns
-        assert told.sql == "x + 3"
-        assert told.first_observed_at is not None
-        assert told.last_observed_at is not None
-        assert told.first_observed_at.day == 2
-        assert told.last_observed_at.day == 4
+        [column] = edge.columns
+        assert column.sql == "x + 3"
+        assert column.first_observed_at is not None
+        assert column.last_observed_at is not None
+        assert column.first_observed_at.day == 2
+        assert column.last_observed_at.day == 4
         assert (edge.execution_id, edge.pipeline_id) == ("run-3", "daily")
 
 
@@ -230,7 +234,7 @@ async def test_columns_known_by_name_alone_are_those_with_that_name_elsewhere() 
         assert [each.distance for each in found.affected] == [1, 2]
 
 
-async def test_the_runs_of_an_edge_are_told_newest_first() -> None:
+async def test_the_runs_of_an_edge_are_listed_newest_first() -> None:
     async with world("a(x)", "b(u)") as here:
         for _ in range(3):
             await here.observe("a", "b", here.edge("a.x", "b.u"))
@@ -264,7 +268,7 @@ async def test_a_fresh_walk_has_what_was_just_acknowledged() -> None:
 async def test_the_same_state_gives_the_same_bytes_however_it_lies_in_files() -> None:
     names = [f"t{at}" for at in range(12)]
 
-    async def told(order: list[int], *, often: bool) -> bytes:
+    async def answer_after(order: list[int], *, often: bool) -> bytes:
         async with world(*(f"{name}(x, y)" for name in names)) as here:
             for at in order:
                 here.seen = at
@@ -290,10 +294,10 @@ async def test_the_same_state_gives_the_same_bytes_however_it_lies_in_files() ->
             return text.encode()
 
     order = list(range(20))
-    assert await told(order, often=True) == await told(order[::-1], often=False)
+    assert await answer_after(order, often=True) == await answer_after(order[::-1], often=False)
 
 
-async def test_the_past_is_told_as_it_was() -> None:
+async def test_the_past_is_shown_as_it_was() -> None:
     async with world("a", "b", "c") as here:
         await here.chain("a", "b")
         await here.publish()
