@@ -136,7 +136,10 @@ class CommitWork(FixedIdsWork):
             if prepared is None:
                 result = OperationResult(table_id=table_id, metadata_location=table_head.location)
                 return success_answer(result, has_landed=False)
-            await reserve_locations(context, table_id, prepared, base)
+            try:
+                await reserve_locations(context, table_id, prepared, base)
+            except NotFound as dropped:
+                raise not_found_error(self._engine.kind, self._name) from dropped
             await write_metadata(context, table_id, prepared, hold)
             try:
                 head = await chain.append(table_head.chain_head, prepared.pointer)

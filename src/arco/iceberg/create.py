@@ -25,11 +25,11 @@ from arco.iceberg.catalog_change import (
 from arco.iceberg.context import IcebergContext
 from arco.iceberg.engine.columns import columns_of
 from arco.iceberg.engine.metadata import Metadata, current_schema, properties_of
-from arco.iceberg.engine.requirement import ADD, was_applied
+from arco.iceberg.engine.requirement import ADD, requirement_failed, was_applied
 from arco.iceberg.errors import (
     already_exists,
-    commit_failed,
     dotted,
+    message_with_advice,
     no_such_namespace,
 )
 from arco.iceberg.idempotency import FixedIdsWork, error_answer, table_answer
@@ -123,7 +123,7 @@ def creation_error(creation: Creation, problem: ArcoError, occupant: TableRow | 
     if isinstance(problem, NotFound):
         return no_such_namespace(creation.name.namespace)
     if isinstance(problem, Conflict):  # the location belongs to another table
-        return already_exists(str(problem))
+        return already_exists(message_with_advice(problem))
     return problem
 
 
@@ -137,7 +137,7 @@ def location_taken_error() -> AlreadyExists:
 def name_taken_error(creation: Creation, by: ObjectKind) -> AlreadyExists | Conflict:
     """The name is taken by a table or a view."""
     if creation.is_required and by is creation.kind:
-        return commit_failed("Requirement failed: table already exists")
+        return requirement_failed("table already exists")
     label = "View" if by is ObjectKind.VIEW else "Table"
     same = "" if by is creation.kind else " with same name"
     return already_exists(

@@ -20,6 +20,7 @@ from arco.core.errors import (
     LocationTaken,
     NoSuchSchema,
     NoSuchTable,
+    NotFound,
     TakenOver,
     Unavailable,
     Unknown,
@@ -81,6 +82,7 @@ class _PreparedTable:
     """One table in one try: the prepared commit, and the head it follows."""
 
     table_id: str
+    name: FullName
     prepared: PreparedCommit
     head: Head
     base: LoadedMetadata
@@ -171,7 +173,7 @@ class MultiTableCommitWork:
             await self._begin(transaction, claim, tables, hold)
             entries = await self._append_pointers(tables)
             entries += await self._create_tables(creations, claim, hold, transaction)
-        except (TakenOver, LocationTaken, UnreservedPath, *UNREADABLE):
+        except (TakenOver, NoSuchTable, LocationTaken, UnreservedPath, *UNREADABLE):
             await self._abort(transaction)
             raise
         except Conflict:
@@ -270,7 +272,7 @@ class MultiTableCommitWork:
             # A table without updates takes part too, so that no other request changes it meanwhile.
             stored=table_head.location if metadata is base.metadata else None,
         )
-        return _PreparedTable(table_id, prepared, table_head.chain_head, base)
+        return _PreparedTable(table_id, change.name, prepared, table_head.chain_head, base)
 
     async def _check_creation(self, change: TableChange) -> Creation:
         """The creation of a new table, if its name and its location are free."""
@@ -307,7 +309,10 @@ class MultiTableCommitWork:
         )
 
     async def _store(self, table: _PreparedTable, hold: ClaimHold) -> None:
-        await reserve_locations(self._context, table.table_id, table.prepared, table.base)
+        try:
+            await reserve_locations(self._context, table.table_id, table.prepared, table.base)
+        except NotFound as dropped:
+            raise not_found_error(TABLE_ENGINE.kind, table.name) from dropped
         await write_metadata(self._context, table.table_id, table.prepared, hold)
 
     async def _append_pointers(self, tables: list[_PreparedTable]) -> list[tuple[str, Entry]]:

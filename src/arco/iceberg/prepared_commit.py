@@ -142,7 +142,10 @@ def _changed_shape(
 async def reserve_locations(
     context: IcebergContext, table_id: str, prepared: PreparedCommit, base: LoadedMetadata
 ) -> None:
-    """Reserve the new location and paths in the catalog before the table uses them."""
+    """Reserve the new location and paths in the catalog before the table uses them.
+
+    `LocationTaken` if another table has one, `NotFound` if this table was dropped meanwhile.
+    """
     place, actor = str(prepared.metadata["location"]), prepared.pointer.actor
     if place != base.metadata["location"]:
         await reserve_place(context, table_id, context.locations.stored(place), actor)
