@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import msgspec
 
-from arco.catalog.change import OBJECT, ChangeWork, change, ensure_default
+from arco.catalog.change import ChangeWork, ClaimId, change, ensure_default
 from arco.catalog.committer import Committer
 from arco.catalog.decision import WorkspaceRules, id_of
 from arco.catalog.lease import Lease
@@ -184,7 +184,7 @@ class Api:
         path = key_path(Scope(), principal=wish.actor, api="sim", operation="change", key=wish.name)
         arrived_ms = runtime.clock.elapsed_ms() - (self._life.world.now_ms - call.sent_ms)
         try:
-            ids: dict[str, str] = {OBJECT: new_object_id(runtime)}
+            ids: dict[str, str] = {ClaimId.OBJECT: new_object_id(runtime)}
             answer = await self.keys.once(
                 path,
                 sha256_hex(json.encode(wish.request)),

@@ -48,8 +48,8 @@ class ArcoError(Exception):
     """The root; never raised itself."""
 
     code: ClassVar[str] = "error"
-    # Whether the message may be sent although it names locations in the store: the caller sent them. A class
-    # sets it if that holds for all its errors, and an instance if it holds for this error.
+    # Whether the message may be sent although it names locations in the store: the caller sent them. A
+    # class sets it if that holds for all its errors, and an instance if it holds for this error.
     has_public_message: bool = False
 
 
@@ -232,7 +232,7 @@ class InProgress(Unavailable):
 
 
 class Unsupported(ArcoError):
-    """This installation lacks a capability: the store keeps no promise of law 13, or a part is missing."""
+    """This installation lacks a capability that Arco or the request needs (law 13)."""
 
     code = "unsupported"
 

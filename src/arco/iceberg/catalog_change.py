@@ -7,11 +7,11 @@ decide, since chains and locations are keyed by id (P31, law 11).
 
 from abc import ABC, abstractmethod
 
+from arco.catalog.change import ClaimId
 from arco.catalog.ddl import Ddl, MoveTable, UpdateTable
 from arco.catalog.manifest import read_manifest
 from arco.catalog.model import ObjectKind
-from arco.catalog.pending_request import ChangeResult, PendingRequest, read_change_result
-from arco.catalog.table_format import Caller
+from arco.catalog.pending_request import Caller, ChangeResult, PendingRequest, read_change_result
 from arco.core.errors import AlreadyExists, ArcoError, NotFound
 from arco.core.ids import new_object_id
 from arco.iceberg.context import IcebergContext
@@ -51,7 +51,7 @@ async def change_catalog(
         request=request,
         actor=actor,
         request_id=claim.request_id,
-        new_id=claim.ids["object"],
+        new_id=claim.ids[ClaimId.OBJECT],
         arrived_ms=context.runtime.clock.elapsed_ms(),
         done=context.runtime.tasks.event(),
         base=claim.base,
@@ -92,17 +92,17 @@ class _NamedObjectWork(FixedIdsWork, ABC):
         base = await manifest_number(self._context)
         resolved = await find_object(self._context, self._name, self._kind)
         ids = {
-            "table": "" if resolved is None else resolved.id,
-            "object": str(new_object_id(self._context.runtime)),
+            ClaimId.TABLE: "" if resolved is None else resolved.id,
+            ClaimId.OBJECT: str(new_object_id(self._context.runtime)),
         }
         return ClaimTerms(ids=ids, base=base)
 
     async def find(self, claim: Claim) -> Answer | None:
         done = await find_catalog_change(self._context, claim)
-        return None if done is None else table_answer(claim.ids["table"])
+        return None if done is None else table_answer(claim.ids[ClaimId.TABLE])
 
     async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
-        if not claim.ids["table"]:
+        if not claim.ids[ClaimId.TABLE]:
             return error_answer(not_found_error(self._kind, self._name))
         return await self._change(claim, hold)
 
@@ -126,7 +126,7 @@ class RenameWork(_NamedObjectWork):
         self._target = target
 
     async def _change(self, claim: Claim, hold: ClaimHold) -> Answer:
-        table_id, problem = claim.ids["table"], None
+        table_id, problem = claim.ids[ClaimId.TABLE], None
         request = MoveTable(table_id=table_id, schema=self._target.schema, name=self._target.name)
         for _ in range(_MOST_TRIES):
             try:
@@ -174,4 +174,4 @@ class DescribeWork(_NamedObjectWork):
             await change_catalog(self._context, claim, hold, self._request, self._caller.actor)
         except CatalogRefusal as refusal:
             return error_answer(refusal.problem)
-        return table_answer(claim.ids["table"])
+        return table_answer(claim.ids[ClaimId.TABLE])

@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from arco.catalog.change import ClaimId
 from arco.catalog.model import ObjectKind
-from arco.catalog.table_format import Caller
+from arco.catalog.pending_request import Caller
 from arco.core.errors import AttemptFenced, Conflict, Invalid, NotFound, Unavailable
 from arco.core.json import Json
 from arco.iceberg.context import IcebergContext
@@ -104,14 +105,14 @@ class CommitWork(FixedIdsWork):
         self._found = await find_object(self._context, self._name, self._engine.kind, ahead=True)
         if self._found is None:
             # Fixed by the claim, so that a process that takes over cannot find another table.
-            return ClaimTerms(ids={"table": ""}, base=-1)
-        return ClaimTerms(ids={"table": self._found.id}, base=self._found.table_head.number)
+            return ClaimTerms(ids={ClaimId.TABLE: ""}, base=-1)
+        return ClaimTerms(ids={ClaimId.TABLE: self._found.id}, base=self._found.table_head.number)
 
     async def find(self, claim: Claim) -> Answer | None:
         return await find_landed_commit(self._context, claim)
 
     async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
-        table_id = claim.ids["table"]
+        table_id = claim.ids[ClaimId.TABLE]
         if not table_id:
             return error_answer(not_found_error(self._engine.kind, self._name))
         async with self._context.table_locks.hold(table_id):
@@ -239,7 +240,7 @@ def check_deadline(
 
 async def find_landed_commit(context: IcebergContext, claim: Claim) -> Answer | None:
     """The answer of a claim whose request is on the pointer chain of its table."""
-    table_id = claim.ids["table"]
+    table_id = claim.ids[ClaimId.TABLE]
     if not table_id:
         return None
     search = await find_request(context.pointers.chain(table_id), claim.base, claim.request_id)

@@ -10,9 +10,10 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import cast
 
+from arco.catalog.change import ClaimId
 from arco.catalog.ddl import AttachTable
 from arco.catalog.model import ObjectKind, TableRow
-from arco.catalog.table_format import Caller
+from arco.catalog.pending_request import Caller
 from arco.core.errors import AlreadyExists, ArcoError, Conflict, NotFound, Unavailable, Unknown
 from arco.core.ids import new_object_id
 from arco.core.json import Json
@@ -168,7 +169,7 @@ class CreateWork(FixedIdsWork):
                 return await _name_taken_answer(context, creation, occupant)
             # With a key only the catalog may refuse, since another holder may be creating it (P12).
             if await is_location_taken(
-                context, creation, [claim.ids["object"], claim.ids["spare"]]
+                context, creation, [claim.ids[ClaimId.OBJECT], claim.ids[ClaimId.SPARE]]
             ):
                 return error_answer(location_taken_error())
         table_id, pointer = await create_first_pointer(context, creation, claim, hold)
@@ -219,7 +220,10 @@ class CreateWork(FixedIdsWork):
 async def creation_terms(context: IcebergContext, wanted_id: str | None = None) -> ClaimTerms:
     """The ids that a new object may get, and the number of an earlier manifest."""
     runtime = context.runtime
-    ids = {"object": wanted_id or str(new_object_id(runtime)), "spare": str(new_object_id(runtime))}
+    ids = {
+        ClaimId.OBJECT: wanted_id or str(new_object_id(runtime)),
+        ClaimId.SPARE: str(new_object_id(runtime)),
+    }
     return ClaimTerms(ids=ids, base=await manifest_number(context))
 
 
@@ -291,7 +295,7 @@ async def create_first_pointer(
     context: IcebergContext, creation: Creation, claim: Claim, hold: ClaimHold
 ) -> tuple[str, Pointer]:
     """The id of the new object and its first pointer; the claim has a spare id."""
-    for table_id in (claim.ids["object"], claim.ids["spare"]):
+    for table_id in (claim.ids[ClaimId.OBJECT], claim.ids[ClaimId.SPARE]):
         try:
             return table_id, await write_first_pointer(context, creation, table_id, claim, hold)
         except Conflict:

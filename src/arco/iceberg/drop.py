@@ -9,9 +9,10 @@ first, or a late release would take the new one.
 
 import msgspec
 
+from arco.catalog.change import ClaimId
 from arco.catalog.ddl import RestoreTable
 from arco.catalog.model import ObjectKind, TableRow
-from arco.catalog.table_format import Caller
+from arco.catalog.pending_request import Caller
 from arco.core.errors import AlreadyExists, ArcoError, Conflict, NoSuchTable, NotFound
 from arco.core.ids import new_object_id
 from arco.iceberg.catalog_change import (
@@ -62,11 +63,11 @@ class DropWork(FixedIdsWork):
     async def terms(self) -> ClaimTerms:
         resolved = await find_object(self._context, self._name, self._kind)
         if resolved is None:
-            return ClaimTerms(ids={"table": ""}, base=-1)
-        return ClaimTerms(ids={"table": resolved.id}, base=resolved.table_head.number)
+            return ClaimTerms(ids={ClaimId.TABLE: ""}, base=-1)
+        return ClaimTerms(ids={ClaimId.TABLE: resolved.id}, base=resolved.table_head.number)
 
     async def find(self, claim: Claim) -> Answer | None:
-        table_id = claim.ids["table"]
+        table_id = claim.ids[ClaimId.TABLE]
         if not table_id:
             return None
         chain = self._context.pointers.chain(table_id)
@@ -77,7 +78,7 @@ class DropWork(FixedIdsWork):
         return table_answer(table_id, location)
 
     async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
-        table_id = claim.ids["table"]
+        table_id = claim.ids[ClaimId.TABLE]
         if not table_id:
             return error_answer(not_found_error(self._kind, self._name))
         await self._context.unresolved_names.add([table_id], self._is_open)

@@ -10,8 +10,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
+from arco.catalog.change import ClaimId
 from arco.catalog.ddl import AttachTables, TableName
-from arco.catalog.table_format import Caller
+from arco.catalog.pending_request import Caller
 from arco.core.errors import (
     AlreadyExists,
     ArcoError,
@@ -111,14 +112,17 @@ class MultiTableCommitWork:
             *(find_object(context, each.name, TABLE_ENGINE.kind) for each in self._changes)
         )
         ids = {
-            "transaction": new_ulid(context.runtime),
-            "tables": ",".join("" if each is None else each.id for each in resolved),
+            ClaimId.TRANSACTION: new_ulid(context.runtime),
+            ClaimId.TABLES: ",".join("" if each is None else each.id for each in resolved),
         }
         return ClaimTerms(ids=ids, base=base)
 
     def renew(self, claim: Claim) -> dict[str, str]:
-        earlier = ",".join((*_earlier(claim), claim.ids["transaction"]))
-        return claim.ids | {"transaction": new_ulid(self._context.runtime), "earlier": earlier}
+        earlier = ",".join((*_earlier(claim), claim.ids[ClaimId.TRANSACTION]))
+        return claim.ids | {
+            ClaimId.TRANSACTION: new_ulid(self._context.runtime),
+            ClaimId.EARLIER: earlier,
+        }
 
     async def find(self, claim: Claim) -> Answer | None:
         return (
@@ -131,7 +135,7 @@ class MultiTableCommitWork:
         for transaction in _earlier(claim):
             if await self._end_earlier(transaction):
                 return success_answer(OperationResult())
-        ids = claim.ids["tables"].split(",") if self._changes else []
+        ids = claim.ids[ClaimId.TABLES].split(",") if self._changes else []
         for table_id, change in zip(ids, self._changes, strict=True):
             if not table_id:
                 return error_answer(not_found_error(TABLE_ENGINE.kind, change.name))
@@ -164,7 +168,7 @@ class MultiTableCommitWork:
         self, ids: list[str], claim: Claim, hold: ClaimHold, number: int
     ) -> Answer | None:
         """One try; None if another request was faster and it must be tried again."""
-        context, transaction = self._context, _numbered(claim.ids["transaction"], number)
+        context, transaction = self._context, _numbered(claim.ids[ClaimId.TRANSACTION], number)
         decided = await self._prepare_or_answer(ids, claim, transaction)
         if isinstance(decided, Answer):
             return decided
@@ -345,7 +349,7 @@ class MultiTableCommitWork:
         naming = Claim(
             request_sha256="",
             request_id=new_ulid(context.runtime),  # each try creates other ids than the one before
-            ids={"object": born[0][0]},
+            ids={ClaimId.OBJECT: born[0][0]},
             base=await manifest_number(context),
             life_ms=0,
         )
@@ -411,7 +415,7 @@ class MultiTableCommitWork:
 
 async def was_committed(transactions: TransactionRecords, claim: Claim) -> bool:
     """Whether any holder of this claim has committed."""
-    for transaction in (*_earlier(claim), claim.ids["transaction"]):
+    for transaction in (*_earlier(claim), claim.ids[ClaimId.TRANSACTION]):
         number = 0
         while (outcome := await transactions.outcome(_numbered(transaction, number))) is False:
             number += 1
@@ -426,7 +430,7 @@ def _numbered(transaction: str, number: int) -> str:
 
 def _earlier(claim: Claim) -> tuple[str, ...]:
     """The transactions of earlier holders of this claim."""
-    return tuple(each for each in claim.ids.get("earlier", "").split(",") if each)
+    return tuple(each for each in claim.ids.get(ClaimId.EARLIER, "").split(",") if each)
 
 
 class Transactions:

@@ -107,15 +107,12 @@ async def find_object(
         table_head = await context.heads.of(row.table_id, glimpse=glimpse)
     if table_head.is_live:
         return ResolvedObject(row, table_head)
-    if table_head.undecided is None:
-        context.after_commit.run_in_background(
-            row.table_id, release_name(context, row.table_id, table_head)
-        )
+    release_name_later(context, row.table_id, table_head)
     return None
 
 
 async def find_occupant(context: IcebergContext, name: FullName) -> TableRow | None:
-    """The row that has this name, of any kind and format; a dead name is released first.
+    """The row that has this name, of any kind and format; the name of a dropped table is released first.
 
     `Unavailable` if it cannot be released now: then it is unknown whether the name is free.
     """
@@ -127,10 +124,7 @@ async def find_occupant(context: IcebergContext, name: FullName) -> TableRow | N
     table_head = await context.heads.settle(table_head)
     if table_head.is_live:
         return row
-    try:
-        await release_name(context, row.table_id, table_head)
-    except ArcoError as problem:
-        raise Unavailable("a dropped table still has this name; retry") from problem
+    await release_name_now(context, row.table_id, table_head)
     return None
 
 
@@ -156,6 +150,22 @@ async def release_name(
     purge = table_head.pointer is not None and table_head.pointer.purge
     request = ReleaseTable(table_id=table_id, tombstone=tombstone, purge=purge)
     await change(context.committer, request, actor)
+
+
+async def release_name_now(context: IcebergContext, table_id: str, table_head: PointerHead) -> None:
+    """The same for a caller that cannot go on without it: a failure is `Unavailable`."""
+    try:
+        await release_name(context, table_id, table_head)
+    except ArcoError as problem:
+        raise Unavailable("a dropped table still has this name; retry") from problem
+
+
+def release_name_later(context: IcebergContext, table_id: str, table_head: PointerHead) -> None:
+    """The same in the background, unless a transaction may still bring the table into effect."""
+    if table_head.undecided is None:
+        context.after_commit.run_in_background(
+            table_id, release_name(context, table_id, table_head)
+        )
 
 
 async def _append_tombstone(context: IcebergContext, table_id: str, table_head: PointerHead) -> int:

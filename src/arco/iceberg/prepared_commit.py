@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from arco.catalog.pending_request import Caller
 from arco.catalog.publication import Publication
-from arco.catalog.table_format import Caller
 from arco.core.clock import utc
 from arco.core.errors import Denied, Unavailable, Unknown
 from arco.core.ids import new_object_id

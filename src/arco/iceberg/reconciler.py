@@ -9,6 +9,7 @@ names; at start and once a day at every table.
 from dataclasses import dataclass
 from typing import Protocol
 
+from arco.catalog.change import ClaimId
 from arco.catalog.model import TableFormat, TableRow
 from arco.catalog.pending_request import ChangeResult
 from arco.catalog.snapshot import list_tables
@@ -257,7 +258,7 @@ async def _catalog_result(
     row = done.object.row
     if not isinstance(row, TableRow):
         return OperationResult()
-    if "spare" not in claim.ids:
+    if ClaimId.SPARE not in claim.ids:
         return OperationResult(table_id=row.table_id)
     first = pointer_of(await context.pointers.chain(row.table_id).read(0))
     return OperationResult(table_id=row.table_id, metadata_location=first.metadata_location)
@@ -268,20 +269,20 @@ async def _landed_answer(
 ) -> Answer | None:
     """The answer of an Iceberg claim that has landed; None for other protocols."""
     ids = claim.ids
-    if ids.get("protocol") != PROTOCOL or "removed" in ids:
+    if ids.get(ClaimId.PROTOCOL) != PROTOCOL or ClaimId.REMOVED in ids:
         return None  # a retry can build the answer of a property update
-    if "transaction" in ids:
+    if ClaimId.TRANSACTION in ids:
         return (
             success_answer(OperationResult()) if await was_committed(transactions, claim) else None
         )
-    if "object" in ids:
+    if ClaimId.OBJECT in ids:
         done = await find_catalog_change(context, claim)
         return None if done is None else success_answer(await _catalog_result(context, claim, done))
-    if not ids["table"]:
+    if not ids[ClaimId.TABLE]:
         return None
-    chain = context.pointers.chain(ids["table"])
+    chain = context.pointers.chain(ids[ClaimId.TABLE])
     landed = (await find_request(chain, claim.base, claim.request_id)).landed
     if landed is None:
         return None
     location = pointer_of(landed).metadata_location
-    return table_answer(ids["table"], location)
+    return table_answer(ids[ClaimId.TABLE], location)

@@ -5,8 +5,9 @@ and overwrite it. Only the process that carries the request out reads the file: 
 that has landed succeeds even if the file is gone.
 """
 
+from arco.catalog.change import ClaimId
 from arco.catalog.model import ObjectKind
-from arco.catalog.table_format import Caller
+from arco.catalog.pending_request import Caller
 from arco.core.errors import Invalid
 from arco.core.ids import new_object_id
 from arco.iceberg.commit import TABLE_ENGINE, CommitWork, find_landed_commit
@@ -58,7 +59,7 @@ class RegisterWork(FixedIdsWork):
         )
         if resolved is None:
             return await creation_terms(self._context)
-        return ClaimTerms(ids={"table": resolved.id}, base=resolved.table_head.number)
+        return ClaimTerms(ids={ClaimId.TABLE: resolved.id}, base=resolved.table_head.number)
 
     async def find(self, claim: Claim) -> Answer | None:
         return await (find_landed_commit if "table" in claim.ids else find_created)(
@@ -69,12 +70,12 @@ class RegisterWork(FixedIdsWork):
         context, name, caller = self._context, self._name, self._caller
         try:
             stored = await self._read()
-            if "table" not in claim.ids:
+            if ClaimId.TABLE not in claim.ids:
                 creation = _creation(context, name, self._kind, caller, stored)
                 return await CreateWork(context, creation).perform(claim, hold)
         except Invalid as wrong:
             return error_answer(wrong)
-        if await self._is_elsewhere(stored, claim.ids["table"]):
+        if await self._is_elsewhere(stored, claim.ids[ClaimId.TABLE]):
             raise already_exists("Table with the same UUID is registered under another name")
         return await OverwriteWork(context, name, caller, stored).perform(claim, hold)
 

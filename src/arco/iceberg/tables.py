@@ -8,8 +8,8 @@ from weakref import ref
 from arco.catalog.ddl import SchemaName
 from arco.catalog.model import CommittedRow, ObjectKind, TableRow
 from arco.catalog.name import check_name
+from arco.catalog.pending_request import Caller
 from arco.catalog.snapshot import Snapshot
-from arco.catalog.table_format import Caller
 from arco.core.errors import Invalid, NotFound, Unknown
 from arco.core.ids import new_object_id
 from arco.core.json import Json

@@ -2,7 +2,7 @@
 
 from arco.catalog.model import ObjectKind
 from arco.catalog.name import check_name
-from arco.catalog.table_format import Caller
+from arco.catalog.pending_request import Caller
 from arco.core.errors import Invalid, InvalidView
 from arco.core.ids import new_object_id
 from arco.iceberg.commit import VIEW_ENGINE, CommitWork

@@ -10,7 +10,7 @@ from arco.api.http.reply import Reply
 from arco.api.http.request import Call
 from arco.api.services import Services
 from arco.catalog.name import LEVEL, MOST_LEVELS
-from arco.catalog.table_format import Caller
+from arco.catalog.pending_request import Caller
 from arco.core import json
 from arco.core.errors import Invalid
 from arco.core.tasks import Task
@@ -105,6 +105,7 @@ def caller_of(call: Call[Any, Any]) -> Caller:
         key=key_of(call.header(b"idempotency-key")),
         operation=call.operation.value,
         arrived_ms=call.arrived_ms,
+        update_source="iceberg_rest",
     )
 
 
