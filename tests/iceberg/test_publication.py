@@ -11,10 +11,10 @@ from arco.catalog.ddl import TableName
 from arco.catalog.publication import ATTEMPT_PROPERTY, DispatchedAttempt, NumberedPublication
 from arco.core import json
 from arco.core.errors import ArcoError, AttemptFenced, NotFound, Unavailable, Unknown
-from arco.iceberg.pointer import FENCE
+from arco.iceberg.pointer import PointerOperation
 from arco.iceberg.pointer_head import GRACE_MS
 from arco.iceberg.wire import CommitTableRequest
-from arco.storage.chain import SHORTEST_RETENTION_MS, Chain
+from arco.storage.chain import MIN_RETENTION_MS, Chain
 from arco.storage.chain_gc import DEFAULT_RETENTION_MS, collect
 from arco.storage.roles import Role
 from tests.catalog.catalog_setup import until
@@ -158,7 +158,7 @@ async def test_a_crash_at_the_create_leaves_one_publication_in_the_end(*, after:
     assert late.message == f"attempt two of {TASK} was given ds=1 at version 1"
     assert await _publications(shop, table_id) == [
         None,
-        (FENCE, "two", True),
+        (PointerOperation.FENCE, "two", True),
         ("commit", "two", False),
     ]
 
@@ -224,7 +224,13 @@ async def test_a_table_can_be_dropped_and_come_back_behind_a_fence_and_loses_no_
     await shop.a.undrop(table_id)
     assert await current(shop.b) == 1
     publications = await _publications(shop, table_id)
-    assert publications == [None, ("commit", "one", False), (FENCE, "two", True), None, None]
+    assert publications == [
+        None,
+        ("commit", "one", False),
+        (PointerOperation.FENCE, "two", True),
+        None,
+        None,
+    ]
     assert (await refusal(publish(shop.a, 2, attempt_at(shop, "three", 1)))).status == 403
 
 
@@ -390,7 +396,7 @@ async def _collect_all(shop: IcebergSetup, table_id: str) -> None:
     chain = Chain(store, f"_catalog/iceberg_pointers/{table_id}")
     head = await chain.head()
     await chain.raise_floor(head.number)
-    done = await collect(chain, retention_ms=SHORTEST_RETENTION_MS)
+    done = await collect(chain, retention_ms=MIN_RETENTION_MS)
     assert done.deleted == head.number
 
 

@@ -103,7 +103,7 @@ class ChangeWork:
         return claim.ids
 
     async def find(self, claim: Claim) -> Answer | None:
-        evidence = await find_evidence(self._reader.chain, claim, _requests)
+        evidence = await find_evidence(self._reader.chain, claim, committed_requests)
         if evidence.mine is None:
             self._absent_up_to = evidence.head.number
             return None
@@ -130,5 +130,6 @@ class ChangeWork:
             return self._renderer.refused(problem)
 
 
-def _requests(entry: Entry) -> list[str]:
+def committed_requests(entry: Entry) -> list[str]:
+    """The requests that a manifest lists as committed."""
     return list(read_manifest(entry).requests)

@@ -41,7 +41,7 @@ from arco.storage.entry import Entry
 from arco.storage.roles import Verb, may
 from arco.storage.store import Store
 
-_AT_ONCE = 16
+_PARALLEL_READS = 16
 
 Anchor = tuple[int, str]
 
@@ -128,7 +128,7 @@ class _Verification:
         child: _Step | None = None
         while (last := head if child is None else child.entry.number - 1) >= floor:
             # The head first and alone: it must be sound before its parent is checked against it.
-            first = last if child is None else max(floor, last - _AT_ONCE + 1)
+            first = last if child is None else max(floor, last - _PARALLEL_READS + 1)
             steps = await self._read(first, last, child)
             for step in steps:
                 await self._check(step, child)

@@ -7,9 +7,8 @@ decide, since chains and locations are keyed by id (P31, law 11).
 
 from abc import ABC, abstractmethod
 
-from arco.catalog.change import ClaimId
+from arco.catalog.change import ClaimId, committed_requests
 from arco.catalog.ddl import Ddl, MoveTable, UpdateTable
-from arco.catalog.manifest import read_manifest
 from arco.catalog.model import ObjectKind
 from arco.catalog.pending_request import Caller, ChangeResult, PendingRequest, read_change_result
 from arco.core.errors import AlreadyExists, ArcoError, NotFound
@@ -24,9 +23,8 @@ from arco.iceberg.idempotency import FixedIdsWork, error_answer, table_answer
 from arco.iceberg.name_resolution import FullName, find_object, find_occupant, not_found_error
 from arco.ledger.claim import Answer, Claim, find_evidence
 from arco.ledger.idempotency import ClaimHold, ClaimTerms
-from arco.storage.entry import Entry
 
-_MOST_TRIES = 3
+_MAX_TRIES = 3
 
 
 class CatalogRefusal(Exception):
@@ -67,14 +65,10 @@ async def change_catalog(
 
 async def find_catalog_change(context: IcebergContext, claim: Claim) -> ChangeResult | None:
     """The result of a claim's request, if a manifest contains it."""
-    search = await find_evidence(context.reader.chain, claim, _requests)
+    search = await find_evidence(context.reader.chain, claim, committed_requests)
     if search.mine is None:
         return None
     return await read_change_result(context.reader, claim.request_id, search.mine.number)
-
-
-def _requests(entry: Entry) -> list[str]:
-    return list(read_manifest(entry).requests)
 
 
 class _NamedObjectWork(FixedIdsWork, ABC):
@@ -128,7 +122,7 @@ class RenameWork(_NamedObjectWork):
     async def _change(self, claim: Claim, hold: ClaimHold) -> Answer:
         table_id, problem = claim.ids[ClaimId.TABLE], None
         request = MoveTable(table_id=table_id, schema=self._target.schema, name=self._target.name)
-        for _ in range(_MOST_TRIES):
+        for _ in range(_MAX_TRIES):
             try:
                 await change_catalog(self._context, claim, hold, request, self._caller.actor)
             except CatalogRefusal as refusal:

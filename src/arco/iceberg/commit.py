@@ -34,7 +34,7 @@ from arco.iceberg.idempotency import (
 )
 from arco.iceberg.loaded_metadata import LoadedMetadata
 from arco.iceberg.name_resolution import FullName, ResolvedObject, find_object, not_found_error
-from arco.iceberg.pointer import RequestSearch, find_request, pointer_of
+from arco.iceberg.pointer import PointerOperation, RequestSearch, find_request, pointer_of
 from arco.iceberg.pointer_head import PointerHead
 from arco.iceberg.prepared_commit import (
     PreparedCommit,
@@ -51,9 +51,8 @@ from arco.storage.entry import Entry
 
 JsonObjects = Sequence[dict[str, Json]]
 
-COMMIT = "commit"
 COMMIT_DEADLINE_MS = 20_000  # then the answer is that nothing has happened; servers give up later
-_WIDEST_SPREAD = 8
+_MAX_SPREAD = 8
 
 
 @dataclass(frozen=True)
@@ -190,7 +189,7 @@ class CommitWork(FixedIdsWork):
             number=table_head.number + 1,
             caller=self._caller,
             request_id=claim.request_id,
-            operation=COMMIT,
+            operation=PointerOperation.COMMIT,
             previous=table_head.location,
             updates=request.updates,
             base=base.metadata,
@@ -200,7 +199,7 @@ class CommitWork(FixedIdsWork):
         self, chain: Chain, table_head: PointerHead, base: LoadedMetadata, prepared: PreparedCommit
     ) -> PreparedCommit | None:
         """The commit with the task attempt that it publishes; None if that has published already."""
-        if prepared.pointer.operation != COMMIT:
+        if prepared.pointer.operation != PointerOperation.COMMIT:
             return prepared  # registering other metadata publishes nothing
         task = published_attempt(base.metadata, prepared.metadata)
         if task is None:
@@ -225,7 +224,7 @@ class CommitWork(FixedIdsWork):
         """After a lost race: wait for a random multiple of the store's latency, or give up."""
         check_deadline(self._context, self._caller)
         clock = self._context.runtime.clock
-        spread = min(losses, _WIDEST_SPREAD) * self._context.runtime.rng.random()
+        spread = min(losses, _MAX_SPREAD) * self._context.runtime.rng.random()
         await clock.sleep((clock.elapsed_ms() - began_ms) * spread)
 
 

@@ -35,7 +35,7 @@ from arco.iceberg.errors import (
 )
 from arco.iceberg.idempotency import FixedIdsWork, error_answer, table_answer
 from arco.iceberg.name_resolution import FullName, find_occupant, is_probably_free, release_name
-from arco.iceberg.pointer import Pointer, pointer_of
+from arco.iceberg.pointer import Pointer, PointerOperation, pointer_of
 from arco.iceberg.pointer_head import PointerHead
 from arco.iceberg.prepared_commit import pointer_facts, prepare_commit, write_metadata
 from arco.iceberg.publication import published_attempt
@@ -45,7 +45,7 @@ from arco.ledger.idempotency import ClaimHold, ClaimTerms
 from arco.storage.chain import Head
 from arco.storage.entry import Entry
 
-_MOST_TRIES = 3
+_MAX_TRIES = 3
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class CreateWork(FixedIdsWork):
             except CatalogRefusal as refusal:
                 occupant = await find_occupant(context, creation.name)
                 was_dead = occupant is None and isinstance(refusal.problem, AlreadyExists)
-                if was_dead and tries < _MOST_TRIES:
+                if was_dead and tries < _MAX_TRIES:
                     continue  # the name was dead and is released now
                 if occupant is not None and isinstance(refusal.problem, AlreadyExists):
                     return await _name_taken_answer(context, creation, occupant)
@@ -361,4 +361,4 @@ def _pointer_to_stored(
 
 
 def _is_abandoned(pointer: Pointer | None) -> bool:
-    return pointer is not None and pointer.operation == "bury"
+    return pointer is not None and pointer.operation == PointerOperation.ABANDON

@@ -32,7 +32,7 @@ from arco.iceberg.engine.new_table import new_table
 from arco.iceberg.engine.table import FORMAT_VERSION
 from arco.iceberg.engine.view_metadata import new_view
 from arco.iceberg.name_resolution import FullName
-from arco.iceberg.pointer import Pointer
+from arco.iceberg.pointer import Pointer, PointerOperation
 from arco.iceberg.wire import CreateTableRequest, CreateViewRequest
 
 SUMMARY: dict[str, Json] = {"engine-name": "arco"}
@@ -122,7 +122,7 @@ def _creation(
         name=FullName(request.schema.catalog, request.schema.path, name),
         kind=kind,
         caller=caller,
-        operation="create",
+        operation=PointerOperation.CREATE,
         make=make,
         description=request,
         columns=request.columns,

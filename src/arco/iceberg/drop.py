@@ -32,12 +32,12 @@ from arco.iceberg.name_resolution import (
     not_found_error,
     release_name,
 )
-from arco.iceberg.pointer import Pointer, find_request
+from arco.iceberg.pointer import Pointer, PointerOperation, find_request
 from arco.iceberg.pointer_head import PointerHead
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import ClaimHold, ClaimTerms
 
-_MOST_TRIES = 3
+_MAX_TRIES = 3
 
 
 class DropWork(FixedIdsWork):
@@ -50,7 +50,7 @@ class DropWork(FixedIdsWork):
         kind: ObjectKind,
         caller: Caller,
         *,
-        operation: str = "drop",
+        operation: str = PointerOperation.DROP,
         purge: bool = False,
     ) -> None:
         self._context = context
@@ -195,7 +195,7 @@ class UndropWork(FixedIdsWork):
                 break
             except CatalogRefusal as refusal:
                 was_dead = isinstance(refusal.problem, AlreadyExists) and not await self._is_taken()
-                if not was_dead or tries == _MOST_TRIES:
+                if not was_dead or tries == _MAX_TRIES:
                     return error_answer(refusal.problem)
         if table_head.chain_head.entry is not None:
             self._context.after_commit.schedule(self._table_id, table_head.chain_head.entry)
@@ -207,7 +207,11 @@ class UndropWork(FixedIdsWork):
         while True:
             table_head = await context.heads.settle(await context.heads.of(self._table_id))
             last_pointer = table_head.pointer
-            if last_pointer is None or last_pointer.purge or last_pointer.operation == "bury":
+            if (
+                last_pointer is None
+                or last_pointer.purge
+                or last_pointer.operation == PointerOperation.ABANDON
+            ):
                 return None
             if table_head.is_live and last_pointer.request_id == claim.request_id:
                 return table_head
@@ -247,7 +251,7 @@ class UndropWork(FixedIdsWork):
             metadata_location=table_head.location or last_pointer.metadata_location,
             transaction=None,
             request_id=claim.request_id,
-            operation="undrop",
+            operation=PointerOperation.UNDROP,
             actor=self._caller.actor,
             engine=self._caller.engine,
             update_source=self._caller.update_source,

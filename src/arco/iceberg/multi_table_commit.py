@@ -47,7 +47,7 @@ from arco.iceberg.errors import UNREADABLE
 from arco.iceberg.idempotency import OperationResult, error_answer, run_once, success_answer
 from arco.iceberg.loaded_metadata import LoadedMetadata
 from arco.iceberg.name_resolution import FullName, find_object, find_occupant, not_found_error
-from arco.iceberg.pointer import Pointer
+from arco.iceberg.pointer import Pointer, PointerOperation
 from arco.iceberg.pointer_head import PointerHead
 from arco.iceberg.prepared_commit import (
     PreparedCommit,
@@ -64,9 +64,9 @@ from arco.ledger.idempotency import ClaimHold, ClaimTerms
 from arco.storage.chain import Head
 from arco.storage.entry import Entry
 
-_MOST_DEAD_NAMES = 3  # after this many tries it is a uuid that is taken, not a name
+_MAX_DEAD_NAMES = 3  # after this many tries it is a uuid that is taken, not a name
 
-MOST_TABLES = 100
+MAX_TABLES = 100
 
 
 @dataclass(frozen=True)
@@ -268,7 +268,7 @@ class MultiTableCommitWork:
             number=table_head.number + 1,
             caller=self._caller,
             request_id=claim.request_id,
-            operation="commit",
+            operation=PointerOperation.COMMIT,
             previous=table_head.location,
             updates=[update for request in change.requests for update in request.updates],
             transaction=transaction,
@@ -388,7 +388,7 @@ class MultiTableCommitWork:
             occupant = await find_occupant(self._context, change.name)
             if occupant is not None:
                 return error_answer(creation_error(change.creation, problem, occupant))
-        if isinstance(problem, AlreadyExists) and number < _MOST_DEAD_NAMES:
+        if isinstance(problem, AlreadyExists) and number < _MAX_DEAD_NAMES:
             return None
         creation = next(each.creation for each in self._creations if each.creation is not None)
         return error_answer(creation_error(creation, problem, None))
@@ -469,8 +469,8 @@ class Transactions:
             name = FullName(catalog, change.identifier.namespace, change.identifier.name)
             names[name.table] = name
             asked.setdefault(name.table, []).append(change)
-        if not 0 < len(asked) <= MOST_TABLES:
-            raise Invalid(f"a transaction changes 1 to {MOST_TABLES} tables, not {len(asked)}")
+        if not 0 < len(asked) <= MAX_TABLES:
+            raise Invalid(f"a transaction changes 1 to {MAX_TABLES} tables, not {len(asked)}")
         return [self._change(names[each], changes, caller) for each, changes in asked.items()]
 
     def _change(

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
-from arco.catalog.change import change
+from arco.catalog.change import SYSTEM, change
 from arco.catalog.ddl import ReleaseTable, SchemaName, TableName
 from arco.catalog.model import ObjectKind, TableFormat, TableRow
 from arco.catalog.name import check_name
@@ -28,10 +28,9 @@ from arco.core.errors import (
 )
 from arco.iceberg.context import IcebergContext
 from arco.iceberg.errors import no_such_namespace, no_such_table, no_such_view
+from arco.iceberg.pointer import PointerOperation
 from arco.iceberg.pointer_head import PointerHead
 from arco.storage.entry import Entry
-
-SYSTEM = "client:arco"
 
 
 @dataclass(frozen=True)
@@ -174,7 +173,11 @@ async def _append_tombstone(context: IcebergContext, table_id: str, table_head: 
         raise Corrupt(f"table {table_id} has a name, and no version")
 
     body = msgspec.structs.replace(
-        table_head.pointer, operation="bury", actor=SYSTEM, transaction=None, publication=None
+        table_head.pointer,
+        operation=PointerOperation.ABANDON,
+        actor=SYSTEM,
+        transaction=None,
+        publication=None,
     )
     try:
         head = await context.pointers.chain(table_id).append(

@@ -12,7 +12,7 @@ from msgspec import UNSET
 from arco.catalog.change import ClaimId, change
 from arco.catalog.ddl import CreateSchema, DropSchema, SchemaName, UpdateSchema
 from arco.catalog.model import SchemaRow
-from arco.catalog.name import MOST_LEVELS, RESERVED, check_name
+from arco.catalog.name import MAX_LEVELS, RESERVED, check_name
 from arco.catalog.pending_request import Caller
 from arco.catalog.snapshot import Snapshot
 from arco.core import json
@@ -87,8 +87,8 @@ class Namespaces:
     ) -> dict[str, str]:
         """Create a namespace and its missing parents."""
         levels = request.namespace
-        if not 0 < len(levels) <= MOST_LEVELS:
-            raise Invalid(f"a namespace has 1 to {MOST_LEVELS} levels")
+        if not 0 < len(levels) <= MAX_LEVELS:
+            raise Invalid(f"a namespace has 1 to {MAX_LEVELS} levels")
         for level in levels:
             check_name(level, "namespace")
         check_reserved([*request.properties])

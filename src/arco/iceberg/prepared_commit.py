@@ -27,7 +27,7 @@ from arco.iceberg.engine.metadata import (
     properties_of,
 )
 from arco.iceberg.loaded_metadata import LoadedMetadata
-from arco.iceberg.pointer import Pointer, SnapshotFacts
+from arco.iceberg.pointer import Pointer, PointerOperation, SnapshotFacts
 from arco.iceberg.table_paths import (
     NO_PATHS,
     PathChanges,
@@ -37,8 +37,6 @@ from arco.iceberg.table_paths import (
     reserve_place,
 )
 from arco.ledger.idempotency import ClaimHold
-
-REGISTER = "register"
 
 _LEVEL = 1
 _DELETE = "write.metadata.delete-after-commit.enabled"
@@ -112,7 +110,7 @@ def prepare_commit(
     raw = b"" if stored else encode_metadata(metadata)
     shape = None if base is None else _changed_shape(context, metadata, base)
     paths = NO_PATHS
-    if base is not None and operation == REGISTER:
+    if base is not None and operation == PointerOperation.REGISTER:
         paths = PathChanges(added=paths_beside(context.locations, metadata))
     elif base is not None:
         paths = path_changes(context.locations, metadata, base, updates)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from arco.catalog.change import SYSTEM
 from arco.catalog.publication import (
     ATTEMPT_PROPERTY,
     FLOW,
@@ -23,15 +24,13 @@ from arco.core.ids import new_ulid
 from arco.core.json import Json
 from arco.iceberg.context import IcebergContext
 from arco.iceberg.engine.metadata import Metadata, current_snapshot_id, objects_of
-from arco.iceberg.pointer import FENCE, Pointer
+from arco.iceberg.pointer import Pointer, PointerOperation
 from arco.iceberg.pointer_head import PointerHead
 from arco.iceberg.prepared_commit import pointer_facts
 
 _SOURCE = "source-snapshot-id"  # in the summary of a cherry-pick: the staged snapshot
 
 Snapshot = dict[str, Json]
-
-SYSTEM = "client:arco"
 
 
 def published_attempt(base: Metadata | None, metadata: Metadata) -> DispatchedAttempt | None:
@@ -176,7 +175,7 @@ class IcebergFences:
         """A pointer to the metadata in effect, with the facts of the last pointer if it names that."""
         fence = Pointer(
             request_id=request_id,
-            operation=FENCE,
+            operation=PointerOperation.FENCE,
             actor=SYSTEM,
             update_source=FLOW,
             metadata_location=location,

@@ -24,8 +24,9 @@ from arco.iceberg.errors import already_exists, missing_file
 from arco.iceberg.idempotency import FixedIdsWork, error_answer
 from arco.iceberg.loaded_metadata import LoadedMetadata
 from arco.iceberg.name_resolution import FullName, find_object
+from arco.iceberg.pointer import PointerOperation
 from arco.iceberg.pointer_head import PointerHead
-from arco.iceberg.prepared_commit import REGISTER, PreparedCommit, prepare_commit
+from arco.iceberg.prepared_commit import PreparedCommit, prepare_commit
 from arco.iceberg.wire import CommitTableRequest
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import ClaimHold, ClaimTerms
@@ -115,7 +116,7 @@ def _creation(
     also = frozenset() if owner is None else frozenset({owner})
     initial = InitialMetadata(stored.metadata, stored.location, also)
     check_new_metadata(context, stored.metadata, str(new_object_id(context.runtime)), also)
-    return Creation(name, kind, caller, REGISTER, lambda _: initial)
+    return Creation(name, kind, caller, PointerOperation.REGISTER, lambda _: initial)
 
 
 async def _is_purged(context: IcebergContext, table_id: str) -> bool:
@@ -152,7 +153,7 @@ class OverwriteWork(CommitWork):
             number=table_head.number + 1,
             caller=self._caller,
             request_id=claim.request_id,
-            operation=REGISTER,
+            operation=PointerOperation.REGISTER,
             previous=table_head.location,
             stored=self._stored.location,
             base=base.metadata,

@@ -20,7 +20,7 @@ from arco.iceberg.engine.metadata import Metadata, objects_of
 from arco.iceberg.errors import message_with_advice
 from arco.iceberg.location import PATHS, Locations
 
-_MOST = 1_000  # paths of one table
+_MAX_PATHS = 1_000  # of one table
 _STATISTICS = ("statistics", "partition-statistics")
 Update = Mapping[str, Json]
 
@@ -65,10 +65,10 @@ def paths_beside(locations: Locations, metadata: Metadata) -> tuple[str, ...]:
     home, properties = str(metadata["location"]), _property_paths(metadata)
     folders = {each.rpartition("/")[0] for each in _manifest_lists(metadata)}
     paths = _beside(locations, [*properties, *_statistics(metadata), *folders], home)
-    if len(paths) > _MOST:
+    if len(paths) > _MAX_PATHS:
         raise Invalid(
-            f"the table has files in {len(paths)} paths outside its location, and {_MOST} are allowed: "
-            "rewrite its metadata with a location that holds them"
+            f"the table has files in {len(paths)} paths outside its location, and {_MAX_PATHS} are "
+            "allowed: rewrite its metadata with a location that holds them"
         )
     return paths
 
