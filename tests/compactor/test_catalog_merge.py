@@ -69,7 +69,7 @@ async def rebuilt(setup: CatalogSetup) -> Rows:
     for manifest in await setup.manifests():
         commit = await read_commit(store, manifest.commit)
         counts = dict.fromkeys(TIER1, 0)
-        for deed in commit.deeds:
+        for deed in commit.operations:
             stream, seq = deed.event_path.removesuffix(".jsonl").split("/")[-2:]
             segment = decode_segment(await store.get(deed.event_path), stream, int(seq))
             event = decode_event(segment.lines[deed.line - 1])

@@ -49,7 +49,7 @@ async def test_the_events_of_a_call_become_one_commit() -> None:
     assert manifest.fencing_token == call.fencing_token
     commit = await read_commit(setup.store(Role.READER), manifest.commit)
     assert (commit.kind, commit.number, commit.commit_ulid) == (CommitKind.DDL, 2, call.commit_ulid)
-    [deed] = commit.deeds
+    [deed] = commit.operations
     assert (deed.operation, deed.actor, deed.name) == ("create_table", "user:ann", "default.s.a")
     assert f"{deed.event_path}#{deed.line}" == call.event_paths[0]
     assert commit.event_paths == (deed.event_path,)

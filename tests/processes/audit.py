@@ -71,7 +71,7 @@ async def _read_made(reader: SnapshotReader) -> list[Made]:
     made = []
     for entry in await reader.chain.history(0, head.number):
         commit = await read_commit(reader.store, read_manifest(entry).commit)
-        made += [Made(entry.number, deed) for deed in commit.deeds if deed.actor != _OURS]
+        made += [Made(entry.number, deed) for deed in commit.operations if deed.actor != _OURS]
     return made
 
 

@@ -208,7 +208,7 @@ class IcebergHistory:
                 names.ids[row["name"]] = row["table_id"]
                 names.born[row["table_id"]] = row["born"]
             self.names.append(names)
-            for deed in version.commit.deeds:
+            for deed in version.commit.operations:
                 self.deeds.append(Deed(deed.actor, deed.object_id, version.position))
 
     def _all_changes(self) -> list[int]:

@@ -85,7 +85,7 @@ async def read_change_result(reader: SnapshotReader, request_id: str, number: in
     if snapshot.manifest is None:
         raise Corrupt(f"manifest {number} is empty")
     commit = await read_commit(reader.store, snapshot.manifest.commit)
-    for operation in commit.deeds:
+    for operation in commit.operations:
         if operation.request_id == request_id:
             row = (await snapshot.find(operation.object_id, dropped=True)).row
             columns: tuple[ColumnRow, ...] = ()

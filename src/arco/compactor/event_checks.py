@@ -53,7 +53,7 @@ class EventReplay:
         }
         rows: Rows = {}
         is_complete = True
-        for operation in record.deeds:
+        for operation in record.operations:
             segment = segments[operation.event_path]
             if segment is None:
                 self._checked.collected += 1
@@ -74,7 +74,9 @@ class EventReplay:
         if raw is None:
             # A segment that a kept commit names is not collected. It can only have been collected before
             # the commit, by a process that was suspended for longer than segments are kept.
-            first = min(operation.at for operation in record.deeds if operation.event_path == path)
+            first = min(
+                operation.at for operation in record.operations if operation.event_path == path
+            )
             if published_at - first >= _MIN_RETENTION:
                 return None
             raise _event_discrepancy(path, "is missing, and a commit names it", record.number)

@@ -52,7 +52,7 @@ class ManifestChange:
     changes_rows: bool = False
     orphans_before: str | None = None
     requests: tuple[str, ...] = ()
-    deeds: tuple[CommitOperation, ...] = ()
+    operations: tuple[CommitOperation, ...] = ()
     event_paths: tuple[str, ...] = ()
     watermark: Watermark | None = None  # None: as in the parent
     retained_from: dict[str, datetime] | None = None  # None: as in the parent
@@ -133,7 +133,7 @@ class Publisher:
             kind=change.kind,
             created_at=utc(self._runtime.clock.now_ms()),
             event_paths=change.event_paths,
-            deeds=change.deeds,
+            operations=change.operations,
             streams=change.streams,
             counts=change.counts,
             added=(*new, *change.added),

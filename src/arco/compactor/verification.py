@@ -249,7 +249,7 @@ class _Verification:
             check_advance(step.record, step.manifest, parent, number, self._chain.key(number))
 
     async def _check_events(self, step: _Step) -> None:
-        if self._has_events and step.record.deeds:
+        if self._has_events and step.record.operations:
             rows = await self._replay.rows(step.record, step.entry.record.created_at)
             published = self._files.published(step.manifest, step.entry.number)
             if rows is not None and published is not None:

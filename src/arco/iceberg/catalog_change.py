@@ -134,7 +134,7 @@ class RenameWork(_NamedObjectWork):
         return error_answer(await self._refusal(problem))
 
     async def _is_taken(self) -> bool:
-        """Whether the target name is taken; the check releases a dead name."""
+        """Whether the target name is taken; the check releases the name of a dropped table."""
         return await find_occupant(self._context, self._target) is not None
 
     async def _refusal(self, problem: ArcoError | None) -> ArcoError:

@@ -123,7 +123,7 @@ class CommitWork(FixedIdsWork):
         search, losses = await self._first_search(chain, claim), 0
         while search.landed is None:
             began_ms = context.runtime.clock.elapsed_ms()
-            table_head = await context.heads.settle(await context.heads.at(search.head))
+            table_head = await context.heads.settle(await context.heads.resolve(search.head))
             if table_head.location is None:
                 return error_answer(not_found_error(self._engine.kind, self._name))
             base = await context.load(table_head.location)

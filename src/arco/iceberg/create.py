@@ -183,7 +183,7 @@ class CreateWork(FixedIdsWork):
                 occupant = await find_occupant(context, creation.name)
                 was_dead = occupant is None and isinstance(refusal.problem, AlreadyExists)
                 if was_dead and tries < _MAX_TRIES:
-                    continue  # the name was dead and is released now
+                    continue  # the name of a dropped table is released now
                 if occupant is not None and isinstance(refusal.problem, AlreadyExists):
                     return await _name_taken_answer(context, creation, occupant)
                 return error_answer(creation_error(creation, refusal.problem, occupant))

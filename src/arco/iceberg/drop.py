@@ -89,7 +89,7 @@ class DropWork(FixedIdsWork):
         context, chain = self._context, self._context.pointers.chain(table_id)
         search = await find_request(chain, claim.base, claim.request_id)
         while search.landed is None:
-            table_head = await context.heads.settle(await context.heads.at(search.head))
+            table_head = await context.heads.settle(await context.heads.resolve(search.head))
             if table_head.location is None:
                 return error_answer(not_found_error(self._kind, self._name))
             check_deadline(self._context, self._caller)  # an old unresolved id may be forgotten
@@ -194,8 +194,10 @@ class UndropWork(FixedIdsWork):
                 await change_catalog(self._context, claim, hold, request, self._caller.actor)
                 break
             except CatalogRefusal as refusal:
-                was_dead = isinstance(refusal.problem, AlreadyExists) and not await self._is_taken()
-                if not was_dead or tries == _MAX_TRIES:
+                was_released = (
+                    isinstance(refusal.problem, AlreadyExists) and not await self._is_taken()
+                )
+                if not was_released or tries == _MAX_TRIES:
                     return error_answer(refusal.problem)
         if table_head.chain_head.entry is not None:
             self._context.after_commit.schedule(self._table_id, table_head.chain_head.entry)
@@ -231,7 +233,7 @@ class UndropWork(FixedIdsWork):
                 continue
 
     async def _is_taken(self) -> bool:
-        """Whether the name is taken; the check releases a dead name."""
+        """Whether the name is taken; the check releases the name of a dropped table."""
         snapshot = await self._context.reader.head()
         row = (await snapshot.find(self._table_id, dropped=True)).row
         catalog, *levels, name = await snapshot.levels(row)

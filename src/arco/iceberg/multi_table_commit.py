@@ -64,7 +64,7 @@ from arco.ledger.idempotency import ClaimHold, ClaimTerms
 from arco.storage.chain import Head
 from arco.storage.entry import Entry
 
-_MAX_DEAD_NAMES = 3  # after this many tries it is a uuid that is taken, not a name
+_MAX_RELEASES = 3  # after this many tries it is a uuid that is taken, not a name
 
 MAX_TABLES = 100
 
@@ -381,14 +381,14 @@ class MultiTableCommitWork:
             return
 
     async def _name_error(self, problem: ArcoError, number: int) -> Answer | None:
-        """Why the names could not be added; None if they were dead and are free now."""
+        """Why the names could not be added; None if those of dropped tables are free now."""
         for change in self._creations:
             if change.creation is None:
                 continue
             occupant = await find_occupant(self._context, change.name)
             if occupant is not None:
                 return error_answer(creation_error(change.creation, problem, occupant))
-        if isinstance(problem, AlreadyExists) and number < _MAX_DEAD_NAMES:
+        if isinstance(problem, AlreadyExists) and number < _MAX_RELEASES:
             return None
         creation = next(each.creation for each in self._creations if each.creation is not None)
         return error_answer(creation_error(creation, problem, None))

@@ -295,7 +295,7 @@ async def list_names(
     after: str | None,
     limit: int | None,
 ) -> list[str]:
-    """The names of one kind in a namespace, in order, without dead names (P31)."""
+    """The names of one kind in a namespace, in order, without those of dropped tables (P31)."""
     levels = check_namespace(namespace)
     unresolved, snapshot = await _unresolved_and_head(context)
     try:
