@@ -16,7 +16,7 @@ from arco.iceberg.location import METADATA_PATH, Locations
 from arco.iceberg.service import open_iceberg
 from arco.iceberg.transaction_record import TransactionRecords
 from arco.storage.backend import Backend, Meta
-from arco.storage.chain import MIN_RETENTION_MS
+from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.external_location import ExternalLocation
 from arco.storage.retry import RetryingBackend
 from arco.storage.roles import Role
@@ -48,7 +48,7 @@ class _Aged(Interposed):
 
     async def list(self, prefix: str, after: str = "") -> AsyncIterator[Meta]:
         async for meta in super().list(prefix, after):
-            yield replace(meta, modified_ms=meta.modified_ms - 2 * MIN_RETENTION_MS)
+            yield replace(meta, modified_ms=meta.modified_ms - 2 * SHORTEST_RETENTION_MS)
 
 
 def _cleaner(shop: IcebergSetup, outside: Backend | None = None) -> Api:
@@ -70,7 +70,7 @@ async def _collect(shop: IcebergSetup) -> TableGcReport:
     api = _cleaner(shop, _Aged(shop.outside))
     janitor, transactions = shop.inner.store(Role.JANITOR), TransactionRecords(api.context.store)
     return await TableGarbageCollector(
-        api.context, transactions, janitor, retention_ms=MIN_RETENTION_MS
+        api.context, transactions, janitor, retention_ms=SHORTEST_RETENTION_MS
     ).collect()
 
 

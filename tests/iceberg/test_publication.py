@@ -14,7 +14,7 @@ from arco.core.errors import ArcoError, AttemptFenced, NotFound, Unavailable, Un
 from arco.iceberg.pointer import PointerOperation
 from arco.iceberg.pointer_head import GRACE_MS
 from arco.iceberg.wire import CommitTableRequest
-from arco.storage.chain import MIN_RETENTION_MS, Chain
+from arco.storage.chain import SHORTEST_RETENTION_MS, Chain
 from arco.storage.chain_gc import DEFAULT_RETENTION_MS, collect
 from arco.storage.roles import Role
 from tests.catalog.catalog_setup import until
@@ -396,7 +396,7 @@ async def _collect_all(shop: IcebergSetup, table_id: str) -> None:
     chain = Chain(store, f"_catalog/iceberg_pointers/{table_id}")
     head = await chain.head()
     await chain.raise_floor(head.number)
-    done = await collect(chain, retention_ms=MIN_RETENTION_MS)
+    done = await collect(chain, retention_ms=SHORTEST_RETENTION_MS)
     assert done.deleted == head.number
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from arco.core.clock import utc
-from arco.storage.chain import MIN_RETENTION_MS
+from arco.storage.chain import SHORTEST_RETENTION_MS
 
 from .catalog_history import CatalogHistory, Version
 from .catalog_notes import Reply, Told, Wish
@@ -86,7 +86,7 @@ def _check_reply(
             age_ms = reply.answered_ms - wish.sent_ms
             if age_ms < _KEY_LIFE_MS - 2 * FURTHEST_CLOCK_MS:
                 return [f"{name} was told after {age_ms:.0f} ms that its key is old"]
-        case Told.CORRUPT if lasted_ms < MIN_RETENTION_MS:
+        case Told.CORRUPT if lasted_ms < SHORTEST_RETENTION_MS:
             return [f"{name} met {reply.detail}"]
     return []
 

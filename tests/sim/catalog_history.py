@@ -12,7 +12,7 @@ import msgspec
 from arco.catalog.manifest import BaseIndex, Commit, FileRef, Manifest, Ref
 from arco.core.hashing import sha256_hex
 from arco.core.scope import Scope
-from arco.storage.chain import MIN_RETENTION_MS
+from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.entry import Entry, read_entry
 from arco.storage.hint import FloorBody
 
@@ -104,7 +104,7 @@ class CatalogHistory:
             self._say(f"manifest {number} was deleted with the floor at {self.floor}")
         elif number + 1 < len(self.versions):
             age_ms = at_ms - self.versions[number + 1].at_ms
-            if age_ms < MIN_RETENTION_MS:
+            if age_ms < SHORTEST_RETENTION_MS:
                 self._say(f"manifest {number} went when it was old for {age_ms:.0f} ms")
 
     def _add(self, position: int, mutation: Mutation, number: int) -> None:
@@ -127,7 +127,7 @@ class CatalogHistory:
             self._last_named[path] = number
             # Who slept between append and commit may find the ledger's copy collected.
             slept_ms = at_ms - self._made_ms[path]
-            if path not in self._there and slept_ms < MIN_RETENTION_MS:
+            if path not in self._there and slept_ms < SHORTEST_RETENTION_MS:
                 self._say(f"commit {number} names {path}, which is not there")
 
     def _check_named(self, number: int, ref: Ref | FileRef) -> bool:

@@ -18,7 +18,7 @@ from arco.catalog.snapshot import Snapshot
 from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.compactor.garbage_collection import collect_garbage
 from arco.core.errors import ArcoError, Corrupt, NotFound, Unavailable, Unknown
-from arco.storage.chain import MIN_RETENTION_MS
+from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.roles import Role
 
 from .catalog_api import UNDROP_FOR, Api, Call, Inbox
@@ -193,7 +193,7 @@ class CatalogScenario:
             await life.runtime.clock.sleep(6 * MINUTE_MS + rng.random() * longest_ms)
             started_ms = life.world.now_ms
             try:
-                gone = await collect_garbage(store, port, retention_ms=MIN_RETENTION_MS)
+                gone = await collect_garbage(store, port, retention_ms=SHORTEST_RETENTION_MS)
             except ArcoError as problem:
                 life.world.tally["collections given up"] += 1
                 self._judge(life, problem, started_ms)
@@ -214,7 +214,7 @@ class CatalogScenario:
                     continue
                 answered = len(self._objects.log)
                 # Held for a while before its files are read, though not as long as it is kept.
-                hold_ms = MIN_RETENTION_MS * 0.9 * rng.random() ** 3
+                hold_ms = SHORTEST_RETENTION_MS * 0.9 * rng.random() ** 3
                 await life.runtime.clock.sleep(hold_ms)
                 live = await look_around(snapshot)
             except ArcoError as problem:
@@ -229,7 +229,7 @@ class CatalogScenario:
         """A store that does not answer is excused, and files that went while somebody slept."""
         if isinstance(problem, Unavailable | Unknown):
             return
-        overslept = life.world.now_ms - started_ms >= MIN_RETENTION_MS
+        overslept = life.world.now_ms - started_ms >= SHORTEST_RETENTION_MS
         if isinstance(problem, Corrupt | NotFound) and overslept:
             return
         self.notes.complaints.append(f"{life.name} met {problem!r}")

@@ -9,7 +9,7 @@ from typing import Any
 
 from arco.core.errors import Conflict, NotFound, Unavailable, Unknown
 from arco.core.scope import Scope
-from arco.storage.chain import MIN_RETENTION_MS, Chain
+from arco.storage.chain import SHORTEST_RETENTION_MS, Chain
 from arco.storage.chain_gc import collect
 from arco.storage.roles import Role
 
@@ -117,7 +117,7 @@ class ChainScenario:
         while True:
             calm = self._world.now_ms >= _CHAOS_MS
             try:
-                done = await collect(chain, retention_ms=MIN_RETENTION_MS)
+                done = await collect(chain, retention_ms=SHORTEST_RETENTION_MS)
             except (Unavailable, Unknown, Conflict, NotFound):
                 self._world.tally["collections given up"] += 1
             else:

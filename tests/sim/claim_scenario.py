@@ -20,7 +20,7 @@ from arco.core.tasks import AsyncEvent
 from arco.ledger.claim import Answer, Claim, find_evidence, key_path
 from arco.ledger.gc import collect_keys
 from arco.ledger.idempotency import ClaimHold, ClaimTerms, Idempotency
-from arco.storage.chain import MIN_RETENTION_MS, Chain, Head
+from arco.storage.chain import SHORTEST_RETENTION_MS, Chain, Head
 from arco.storage.chain_gc import collect
 from arco.storage.entry import Entry
 from arco.storage.roles import Role
@@ -258,7 +258,7 @@ class ClaimScenario:
         while True:
             try:
                 gone = await collect_keys(store)
-                await collect(Chain(store, TARGET), retention_ms=4 * MIN_RETENTION_MS)
+                await collect(Chain(store, TARGET), retention_ms=4 * SHORTEST_RETENTION_MS)
                 life.world.tally["keys collected"] += gone
             except (Unknown, Unavailable, Conflict, NotFound):
                 life.world.tally["collections given up"] += 1

@@ -19,7 +19,7 @@ from arco.compactor.garbage_collection import collect_garbage
 from arco.core.errors import ArcoError
 from arco.core.scope import Scope
 from arco.storage.backend import Meta
-from arco.storage.chain import MIN_RETENTION_MS
+from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.roles import Role
 from arco.storage.store import Store
 
@@ -199,7 +199,7 @@ class Trial:
             await life.runtime.clock.sleep(10)
             if self._bomb.armed:
                 try:
-                    await collect_garbage(store, port, retention_ms=MIN_RETENTION_MS)
+                    await collect_garbage(store, port, retention_ms=SHORTEST_RETENTION_MS)
                 except ArcoError:
                     await life.runtime.clock.sleep(SECOND_MS)
                 else:

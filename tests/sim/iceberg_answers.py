@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from arco.storage.chain import MIN_RETENTION_MS
+from arco.storage.chain import SHORTEST_RETENTION_MS
 
 from .iceberg_history import IcebergHistory
 from .iceberg_notes import Reply, Told, Wish
@@ -85,7 +85,7 @@ def _check_reply(
             age_ms = reply.answered_ms - wish.sent_ms
             if age_ms < KEY_LIFE_MS - 2 * FURTHEST_CLOCK_MS:
                 return f"told after {age_ms:.0f} ms that its key is old"
-        case Told.CORRUPT if lasted_ms < MIN_RETENTION_MS:
+        case Told.CORRUPT if lasted_ms < SHORTEST_RETENTION_MS:
             return f"met {reply.detail}"
     return None
 

@@ -13,7 +13,7 @@ import msgspec
 from arco.core.scope import Scope
 from arco.iceberg.pointer import POINTERS, Pointer
 from arco.iceberg.transaction_record import TRANSACTIONS, TransactionOutcome
-from arco.storage.chain import MIN_RETENTION_MS
+from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.entry import Entry, read_entry
 from arco.storage.hint import FloorBody
 
@@ -166,7 +166,7 @@ class IcebergHistory:
         else:
             following = self.chains[table][number + 1]
             age_ms = mutation.at_ms - following.at_ms
-            if age_ms < MIN_RETENTION_MS:
+            if age_ms < SHORTEST_RETENTION_MS:
                 self.wrong.append(
                     f"number {number} of {table} went when it was old for {age_ms:.0f} ms"
                 )

@@ -13,7 +13,7 @@ from typing import Any
 from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.compactor.garbage_collection import collect_garbage
 from arco.core.errors import ArcoError, Corrupt, NotFound, Unavailable, Unknown
-from arco.storage.chain import MIN_RETENTION_MS
+from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.roles import Role
 from arco.storage.store import Store
 
@@ -169,13 +169,13 @@ class IcebergScenario:
         store = await opened(self._objects, life, Role.JANITOR)
         port = RemotePort(self._exchange, life)
         api = self._api(life, await opened(self._objects, life, Role.API), port, janitor=store)
-        tables = api.iceberg.janitor(store, retention_ms=MIN_RETENTION_MS)
+        tables = api.iceberg.janitor(store, retention_ms=SHORTEST_RETENTION_MS)
         rng = life.world.stream("janitor whims")
         while True:
             await life.runtime.clock.sleep(6 * MINUTE_MS + rng.random() * HOUR_MS)
             started_ms = life.world.now_ms
             try:
-                await collect_garbage(store, port, retention_ms=MIN_RETENTION_MS)
+                await collect_garbage(store, port, retention_ms=SHORTEST_RETENTION_MS)
                 gone = await tables.collect()
                 life.world.tally["metadata collected"] += gone.metadata
                 life.world.tally["files purged"] += gone.purged
@@ -188,7 +188,7 @@ class IcebergScenario:
         """A store that does not answer is excused, and files that went while somebody slept."""
         if isinstance(problem, Unavailable | Unknown):
             return
-        overslept = life.world.now_ms - started_ms >= MIN_RETENTION_MS
+        overslept = life.world.now_ms - started_ms >= SHORTEST_RETENTION_MS
         if isinstance(problem, Corrupt | NotFound) and overslept:
             return
         self.notes.complaints.append(f"{life.name} met {problem!r}")

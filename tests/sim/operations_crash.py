@@ -20,7 +20,7 @@ from arco.core.errors import ArcoError, Corrupt
 from arco.core.scope import Scope
 from arco.fold.tier2 import EXECUTIONS_DOMAIN
 from arco.ledger.writer import LedgerWriter
-from arco.storage.chain import MIN_RETENTION_MS
+from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.compactor.in_process_engine import InProcessEngine
@@ -101,7 +101,7 @@ class Site:
     async def collect(self, life: Life) -> None:
         janitor, publisher = self.store(life, Role.JANITOR), self.store(life, Role.COMPACTOR)
         await collect_garbage(
-            janitor, CatalogCompactor(publisher), domain=DOMAIN, retention_ms=MIN_RETENTION_MS
+            janitor, CatalogCompactor(publisher), domain=DOMAIN, retention_ms=SHORTEST_RETENTION_MS
         )
 
 
@@ -248,7 +248,7 @@ class Trial(Site):
         await self.fold(life)
         store = self.store(life, Role.COMPACTOR)
         await rebuild(store, DOMAIN, InProcessEngine(store))
-        await life.runtime.clock.sleep(MIN_RETENTION_MS + 2 * HOUR_MS)
+        await life.runtime.clock.sleep(SHORTEST_RETENTION_MS + 2 * HOUR_MS)
         await self.append(life, "end")
         await self.fold(life, merges=True)
         await self.collect(life)

@@ -13,7 +13,7 @@ from arco.core import json
 from arco.core.scope import Scope
 from arco.ledger.segment import Segment, decode_segment, parse_segment_key
 from arco.ledger.stream import Slot, Watermark
-from arco.storage.chain import MIN_RETENTION_MS
+from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.entry import read_entry
 from arco.storage.hint import FloorBody
 
@@ -102,7 +102,7 @@ class History:
     def _raised(self, body: FloorBody, change: Mutation) -> None:
         if body.floor >= len(self.steps):
             self.wrong.append(f"the floor was raised to {body.floor}, which is no manifest")
-        elif change.at_ms - self.steps[body.floor].at_ms < MIN_RETENTION_MS:
+        elif change.at_ms - self.steps[body.floor].at_ms < SHORTEST_RETENTION_MS:
             self.wrong.append(f"manifest {body.floor - 1} was given up before its time")
         self.floor = max(self.floor, body.floor)
 
@@ -222,5 +222,5 @@ class History:
             self.wrong.append(f"{place} was deleted, which is a seal")
         elif not self.steps or not self._is_folded(place, self._watermark(self.floor)):
             self.wrong.append(f"{place} was deleted, and the oldest manifest has not folded it")
-        elif age_ms < MIN_RETENTION_MS:
+        elif age_ms < SHORTEST_RETENTION_MS:
             self.wrong.append(f"{place} was deleted before its time")

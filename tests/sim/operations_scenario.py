@@ -20,7 +20,7 @@ from arco.compactor.tail_merge import TailPolicy
 from arco.core.errors import ArcoError, Conflict, Invalid, NotFound, Unavailable, Unknown
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, LINEAGE_DOMAIN, SEARCH_DOMAIN, TIER2
 from arco.ledger.writer import LedgerWriter
-from arco.storage.chain import MIN_RETENTION_MS
+from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.roles import Role
 from tests.compactor.in_process_engine import InProcessEngine
 
@@ -238,7 +238,7 @@ class OperationsScenario:
             for domain in self._domains:
                 try:
                     gone = await collect_garbage(
-                        store, compactor, domain=domain, retention_ms=MIN_RETENTION_MS
+                        store, compactor, domain=domain, retention_ms=SHORTEST_RETENTION_MS
                     )
                     counted = {"files": gone.files, "segments": gone.segments, "slots": gone.slots}
                     life.world.tally.update(

@@ -12,7 +12,7 @@ from arco.catalog.ddl import CatalogName as Name
 from arco.catalog.ddl import DropCatalog
 from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.compactor.garbage_collection import collect_garbage
-from arco.storage.chain import MIN_RETENTION_MS
+from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.roles import Role
 
 from .catalog_api import UNDROP_FOR, Inbox
@@ -122,7 +122,7 @@ class SleepTrial(Trial):
 
     async def _collect(self, life: Life) -> None:
         store = self._store(life, Role.JANITOR)
-        await collect_garbage(store, self._port(life), retention_ms=MIN_RETENTION_MS)
+        await collect_garbage(store, self._port(life), retention_ms=SHORTEST_RETENTION_MS)
 
 
 def survey_sleeps(name: str) -> tuple[int, list[str]]:

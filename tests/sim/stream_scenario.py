@@ -20,7 +20,7 @@ from arco.ledger.gc import collect_segments, seal_expired_streams
 from arco.ledger.segment import Segment, decode_event
 from arco.ledger.stream import Watermark, slot_chain
 from arco.ledger.writer import AppendReceipt, LedgerWriter
-from arco.storage.chain import MIN_RETENTION_MS, Chain, Head
+from arco.storage.chain import SHORTEST_RETENTION_MS, Chain, Head
 from arco.storage.chain_gc import collect
 from arco.storage.roles import Role
 from arco.storage.store import Store
@@ -158,8 +158,10 @@ class StreamScenario:
                 head = await _manifests(store).head()
                 mark = _watermark(head)
                 sealed = await seal_expired_streams(slots, DOMAIN, mark)
-                gone = await collect_segments(slots, DOMAIN, mark, retention_ms=MIN_RETENTION_MS)
-                await collect(slots, retention_ms=MIN_RETENTION_MS, ceiling=mark.frontier)
+                gone = await collect_segments(
+                    slots, DOMAIN, mark, retention_ms=SHORTEST_RETENTION_MS
+                )
+                await collect(slots, retention_ms=SHORTEST_RETENTION_MS, ceiling=mark.frontier)
                 life.world.tally.update({"seals": len(sealed), "segments collected": gone})
             except (Unknown, Unavailable, Conflict, NotFound):
                 life.world.tally["collections given up"] += 1

@@ -72,6 +72,6 @@ def test_a_mutant_whose_text_is_not_there_once_is_refused(old: str, times: int) 
 
 
 def test_a_mutant_of_something_that_is_no_function_is_refused() -> None:
-    mutant = Mutant("m", "P2", "arco.storage.chain:MIN_RETENTION_MS", "", "")
+    mutant = Mutant("m", "P2", "arco.storage.chain:SHORTEST_RETENTION_MS", "", "")
     with pytest.raises(TypeError), mutant.applied():
         pass

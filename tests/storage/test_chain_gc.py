@@ -4,7 +4,7 @@ import pytest
 
 from arco.core.errors import Invalid, NotFound, Unavailable, Unknown
 from arco.storage.backend import Backend
-from arco.storage.chain import MIN_RETENTION_MS, Chain, Head
+from arco.storage.chain import SHORTEST_RETENTION_MS, Chain, Head
 from arco.storage.chain_gc import ChainGcResult, collect
 from arco.storage.roles import Role
 from tests.clocks import HandClock
@@ -13,7 +13,7 @@ from tests.storage.dated_backend import Dated
 from tests.storage.interposed import Interposed
 from tests.storage.recorder import Recorder, recorded_store
 
-RETENTION_MS = MIN_RETENTION_MS
+RETENTION_MS = SHORTEST_RETENTION_MS
 HOUR_MS = 3_600_000
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from arco.core.errors import Conflict, Unavailable, Unknown
 from arco.storage.backend import Backend
-from arco.storage.chain import MIN_RETENTION_MS
+from arco.storage.chain import SHORTEST_RETENTION_MS
 from tests.clocks import HandClock
 from tests.storage.chains import (
     chain_on,
@@ -17,7 +17,7 @@ from tests.storage.chains import (
 from tests.storage.interposed import Interposed
 from tests.storage.recorder import Recorder
 
-NAP_MS = MIN_RETENTION_MS / 2
+NAP_MS = SHORTEST_RETENTION_MS / 2
 
 
 async def test_a_head_remembered_for_too_long_is_looked_for_anew(memory: Backend) -> None:

@@ -100,8 +100,8 @@ class FormatRouter:
         """`Unsupported` if the format of views is not served."""
         if VIEW_FORMAT not in self._formats:
             raise Unsupported(
-                "views need the Iceberg catalog, and this server runs without it; "
-                "start it with `arco up` or `arco api`"
+                "views need the Iceberg catalog, and this server runs without it; start it with "
+                "`arco up` or `arco api`"
             )
 
     async def is_dropped(self, row: TableRow) -> bool:

@@ -10,7 +10,7 @@ import msgspec
 from arco.core import json
 from arco.core.errors import ArcoError, Invalid, Unavailable
 
-MAX_LINE_BYTES = 1024 * 1024  # the server's limit
+LONGEST_LINE_BYTES = 1024 * 1024  # the server's limit
 MOST_REFUSED = 1_000  # refusals that are kept with their reasons; all of them are counted
 
 
@@ -75,8 +75,8 @@ def encode_event(
         body = json.encode(envelope)
     except (TypeError, ValueError, OverflowError, RecursionError) as problem:
         raise Invalid(f"the payload cannot be written as JSON: {problem}") from problem
-    if len(body) > MAX_LINE_BYTES:
-        raise Invalid(f"an event has at most {MAX_LINE_BYTES} bytes, this one has {len(body)}")
+    if len(body) > LONGEST_LINE_BYTES:
+        raise Invalid(f"an event has at most {LONGEST_LINE_BYTES} bytes, this one has {len(body)}")
     return EncodedEvent(event_id, body)
 
 

@@ -31,12 +31,12 @@ from arco.ledger.segment import (
     segment_key,
 )
 from arco.ledger.stream import Watermark
-from arco.storage.chain import MIN_RETENTION_MS
+from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.store import Store
 
 Rows = dict[str, list[AnyRow]]
 
-_MIN_RETENTION = timedelta(milliseconds=MIN_RETENTION_MS)
+_MIN_RETENTION = timedelta(milliseconds=SHORTEST_RETENTION_MS)
 
 
 class EventReplay:

@@ -19,7 +19,7 @@ from arco.catalog.manifest import BaseIndex, Manifest, Ref, read_commit, read_in
 from arco.core.errors import Corrupt, NotFound
 from arco.core.ids import Ulid
 from arco.ledger.stream import Watermark
-from arco.storage.chain import MIN_RETENTION_MS, Chain
+from arco.storage.chain import SHORTEST_RETENTION_MS, Chain
 from arco.storage.store import Store
 
 T = TypeVar("T")
@@ -120,5 +120,5 @@ def attempt_in_path(path: str) -> str | None:
 
 def orphan_mark_at(store_now_ms: int) -> Ulid:
     """The mark to publish: below every attempt that may still be in progress."""
-    moment_ms = max(0, store_now_ms - MIN_RETENTION_MS)
+    moment_ms = max(0, store_now_ms - SHORTEST_RETENTION_MS)
     return Ulid(str(ULID.from_bytes(moment_ms.to_bytes(6, "big") + bytes(10))))

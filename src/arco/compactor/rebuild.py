@@ -51,11 +51,11 @@ from arco.core.ids import new_ulid
 from arco.fold.tier2 import TIER2
 from arco.ledger.follower import MAX_BATCH_SEGMENTS
 from arco.ledger.segment import find_location
-from arco.storage.chain import MIN_RETENTION_MS, Chain, Head
+from arco.storage.chain import SHORTEST_RETENTION_MS, Chain, Head
 from arco.storage.store import Store
 
 # Half the minimum age of an orphan mark: the other half is for the job in progress.
-_RENEW_MS = MIN_RETENTION_MS / 2
+_RENEW_MS = SHORTEST_RETENTION_MS / 2
 
 
 _PARALLEL_READS = 16

@@ -19,7 +19,7 @@ from arco.ledger.idempotency import MIN_LIFE_MS
 from arco.ledger.segment import Segment, encode_seal, find_segment, parse_segment_key, segment_key
 from arco.ledger.stream import Slot, Watermark, read_slots
 from arco.storage.backend import Meta
-from arco.storage.chain import MIN_RETENTION_MS, Chain, last_present
+from arco.storage.chain import SHORTEST_RETENTION_MS, Chain, last_present
 from arco.storage.chain_gc import collect
 from arco.storage.store import Store, store_now_ms
 
@@ -39,8 +39,8 @@ async def collect_segments(
     slots: Chain, domain: str, watermark: Watermark, *, retention_ms: int
 ) -> int:
     """Delete old segments that the published `watermark` has folded; the number deleted."""
-    if retention_ms < MIN_RETENTION_MS:
-        raise Invalid(f"a ledger keeps its segments for at least {MIN_RETENTION_MS} ms")
+    if retention_ms < SHORTEST_RETENTION_MS:
+        raise Invalid(f"a ledger keeps its segments for at least {SHORTEST_RETENTION_MS} ms")
     store = slots.store
     old_ms = await store_now_ms(store) - retention_ms
     # Listed before the slots are read: a stream is registered before its first segment.

@@ -24,11 +24,11 @@ from arco.storage.store import Store
 
 # No number is deleted before its successor has existed for this long, whatever retention is configured:
 # longer than the longest signed URL and query, and than any request under way (P9).
-MIN_RETENTION_MS = 2 * 3_600_000
+SHORTEST_RETENTION_MS = 2 * 3_600_000
 
 # So a head remembered for half of it has not been collected. Writers rely on this constant and never
 # on a setting, because collectors may be configured apart from them (P7).
-FRESH_MS = MIN_RETENTION_MS / 2
+FRESH_MS = SHORTEST_RETENTION_MS / 2
 
 # A hint names the newest floor that its writer knows; it may be this old. An older one costs a cold search
 # a few more requests.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import inf
 
 from arco.core.errors import Invalid, NotFound
-from arco.storage.chain import MIN_RETENTION_MS, Chain
+from arco.storage.chain import SHORTEST_RETENTION_MS, Chain
 from arco.storage.store import store_now_ms
 
 DEFAULT_RETENTION_MS = 7 * 24 * 3_600_000
@@ -53,8 +53,8 @@ async def oldest_retained(chain: Chain, *, retention_ms: int = DEFAULT_RETENTION
 
 async def _bounds(chain: Chain, retention_ms: int, ceiling: int | None) -> tuple[int, int]:
     """The floor, and the highest floor that the retention allows."""
-    if retention_ms < MIN_RETENTION_MS:
-        raise Invalid(f"a chain keeps its numbers for at least {MIN_RETENTION_MS} ms")
+    if retention_ms < SHORTEST_RETENTION_MS:
+        raise Invalid(f"a chain keeps its numbers for at least {SHORTEST_RETENTION_MS} ms")
     head = await chain.head()
     floor = await chain.floor()
     highest = head.number if ceiling is None else min(head.number, ceiling)

@@ -12,7 +12,7 @@ from arco.flow.publish.pointer import Files, ParquetPointer, parquet_pointer_of,
 from arco.flow.publish.tables import ParquetTables
 from arco.flow.publish.wire import FilesPublished, FilesStaged, StagedFile, TableVersionFiles
 from arco.storage.backend import Backend, Meta
-from arco.storage.chain import MIN_RETENTION_MS
+from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.roles import Role
 from tests.catalog.catalog_setup import CatalogSetup, S, as_table, open_setup, started
 from tests.iceberg.iceberg_setup import Line
@@ -46,7 +46,7 @@ class Aging(Interposed):
     def _aged(self, meta: Meta) -> Meta:
         if meta.key not in self._old:
             return meta
-        return replace(meta, modified_ms=meta.modified_ms - 2 * MIN_RETENTION_MS)
+        return replace(meta, modified_ms=meta.modified_ms - 2 * SHORTEST_RETENTION_MS)
 
 
 @dataclass

@@ -9,7 +9,7 @@ from arco.core.errors import Unavailable
 from arco.flow.publish.gc import ParquetGarbageCollector, ParquetGcReport
 from arco.flow.publish.pointer import FULL_LIST_INTERVAL, pointers_of
 from arco.fold.tier1 import DOMAIN
-from arco.storage.chain import MIN_RETENTION_MS
+from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from tests.catalog.catalog_setup import t
@@ -22,7 +22,7 @@ def _janitor(bench: Bench) -> Store:
 
 async def _collect(bench: Bench, *, dry_run: bool = False) -> ParquetGcReport:
     reader = bench.shop.api_process().reader
-    janitor = ParquetGarbageCollector(reader, _janitor(bench), retention_ms=MIN_RETENTION_MS)
+    janitor = ParquetGarbageCollector(reader, _janitor(bench), retention_ms=SHORTEST_RETENTION_MS)
     return await janitor.collect(dry_run=dry_run)
 
 
@@ -161,7 +161,9 @@ async def test_trouble_with_one_table_is_reported_and_deletes_nothing_of_it() ->
     line.fail("get", bench.key(1), Unavailable("cut"))
     reader = bench.shop.api_process().reader
     store = bench.shop.store(Role.JANITOR, line.backend)
-    done = await ParquetGarbageCollector(reader, store, retention_ms=MIN_RETENTION_MS).collect()
+    done = await ParquetGarbageCollector(
+        reader, store, retention_ms=SHORTEST_RETENTION_MS
+    ).collect()
     assert (done.problems, done.failed) == (1, [bench.table_id])
     assert await bench.data() == before
 
@@ -177,7 +179,9 @@ async def test_a_published_file_is_never_taken_for_staged_an_attempt_that_publis
     line.after("list", "/data/", lambda: bench.process().tables.publish(staged))
     reader = bench.shop.api_process().reader
     store = bench.shop.store(Role.JANITOR, line.backend)
-    done = await ParquetGarbageCollector(reader, store, retention_ms=MIN_RETENTION_MS).collect()
+    done = await ParquetGarbageCollector(
+        reader, store, retention_ms=SHORTEST_RETENTION_MS
+    ).collect()
     assert done.files == 0
     assert _folders(await bench.data()) == {id_of("one"), id_of("two")}
 

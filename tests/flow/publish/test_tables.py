@@ -14,7 +14,7 @@ from arco.core.json import decode
 from arco.flow.publish.content import EMPTY_CONTENT, apply_pointer
 from arco.flow.publish.pointer import FULL_LIST_INTERVAL, ParquetPointer, pointers_of
 from arco.flow.publish.wire import FilesStaged, StagedFile
-from arco.storage.chain import MIN_RETENTION_MS
+from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.chain_gc import DEFAULT_RETENTION_MS, collect
 from arco.storage.roles import Role
 from tests.catalog.catalog_setup import S, as_table, t
@@ -357,7 +357,7 @@ async def test_an_attempt_whose_versions_were_collected_is_refused() -> None:
         await tables.publish(await bench.stage(bench.attempt(f"a{number}", number - 1)))
     chain = pointers_of(bench.shop.store(Role.JANITOR, bench.aging), bench.table_id)
     await bench.aging.grow_old()
-    await collect(chain, retention_ms=MIN_RETENTION_MS)
+    await collect(chain, retention_ms=SHORTEST_RETENTION_MS)
     with pytest.raises(AttemptFenced):
         await bench.publish(bench.attempt("late", -1, task="x", partitions=("ds=9",)))
 
