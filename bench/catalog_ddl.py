@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from arco.catalog.change import OBJECT, ChangeWork, change
+from arco.catalog.change import ChangeWork, ClaimId, change
 from arco.catalog.ddl import ColumnSpec, CreateTable, SchemaName
 from arco.catalog.decision import WorkspaceRules
 from arco.catalog.model import TableFormat
@@ -74,7 +74,7 @@ class _Catalog:
             key=new_ulid(self._runtime),
         )
         request = self._request(schema)
-        ids: dict[str, str] = {OBJECT: new_object_id(self._runtime)}
+        ids: dict[str, str] = {ClaimId.OBJECT: new_object_id(self._runtime)}
         await self._workspace.idempotency.once(
             path,
             sha256_hex(path.encode()),

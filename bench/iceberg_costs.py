@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from arco.catalog.decision import WorkspaceRules
 from arco.catalog.model import TableFormat
-from arco.catalog.table_format import Caller
+from arco.catalog.pending_request import Caller
 from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.core.ids import new_object_id
 from arco.core.runtime import Runtime
@@ -71,7 +71,8 @@ class _Process:
 
     def caller(self, operation: str, *, keyed: bool = False) -> Caller:
         key = str(new_object_id(self._runtime)) if keyed else None
-        return Caller("user:bench", None, key, operation, self._runtime.clock.elapsed_ms())
+        arrived_ms = self._runtime.clock.elapsed_ms()
+        return Caller("user:bench", None, key, operation, arrived_ms, "iceberg_rest")
 
     async def create(self, name: str, *, keyed: bool = False) -> None:
         table = new_table(name)

@@ -172,7 +172,7 @@ async def _open(
         identity=options.identity(scope, runtime),
         reader=reader,
         committer=committer,
-        changes=make_format_router(committer, iceberg),
+        format_router=make_format_router(committer, iceberg),
         idempotency=idempotency,
         engine=engine,
         tracer=Tracer({**domains, DOMAIN: reader}, engine),

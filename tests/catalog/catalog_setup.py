@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import msgspec
 
-from arco.catalog.change import OBJECT, ChangeWork, Renderer, change, ensure_default
+from arco.catalog.change import ChangeWork, ClaimId, Renderer, change, ensure_default
 from arco.catalog.committer import Committer
 from arco.catalog.compactor_port import PublishedCommit, SyncCompact
 from arco.catalog.ddl import (
@@ -240,7 +240,7 @@ class ApiProcess:
     ) -> Answer:
         operation = type(request).__name__
         raw = json.encode(request) if body is None else body
-        ids: dict[str, str] = {OBJECT: new_object_id(self.store.runtime)}
+        ids: dict[str, str] = {ClaimId.OBJECT: new_object_id(self.store.runtime)}
         return await self.idempotency.once(
             key_path(SCOPE, principal=ANN, api="native", operation=operation, key=key),
             sha256_hex(raw),

@@ -84,7 +84,7 @@ class Shelving(RuleBasedStateMachine):
         shelf = self._shelf()
         for parent in PARENTS:
             for name in NAMES:
-                assert shelf.at((parent,), name) == self._live_at(parent, name)
+                assert shelf.live_row((parent,), name) == self._live_at(parent, name)
 
     @invariant()
     def every_list_is_whole_and_in_order(self) -> None:
@@ -175,7 +175,7 @@ def test_schemas_without_a_parent_come_first_and_are_found_like_the_others() -> 
         shelf: Bucket[SchemaRow] = Bucket([part])
         assert [found.row.name for found in shelf.below(("c", ""))] == ["a", "z"]
         assert [found.row.name for found in shelf.below(("c", "1"))] == ["a"]
-        found = shelf.at(("c", ""), "a")
+        found = shelf.live_row(("c", ""), "a")
         assert found is not None
         assert found.row.schema_id == "3"
         assert shelf.below(("d", "")) == []

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from arco.catalog.data_type import MOST_CHARACTERS, MOST_DEPTH, normalise
+from arco.catalog.data_type import MAX_CHARACTERS, MAX_DEPTH, normalise
 from arco.catalog.name import check_column_name, check_comment
 from arco.core.errors import Invalid
 
@@ -188,7 +188,7 @@ def test_a_type_that_is_wrong_says_where_and_what(text: str, reason: str) -> Non
     ("opening", "closing"), [("array<", ">"), ("map<int,", ">"), ("struct<a:", ">")]
 )
 def test_nesting_has_a_limit(opening: str, closing: str) -> None:
-    deepest = opening * (MOST_DEPTH - 1) + "int" + closing * (MOST_DEPTH - 1)
+    deepest = opening * (MAX_DEPTH - 1) + "int" + closing * (MAX_DEPTH - 1)
     assert normalise(deepest) == deepest
     with pytest.raises(Invalid, match="nested more than 64 deep"):
         normalise(opening + deepest + closing)
@@ -197,15 +197,15 @@ def test_nesting_has_a_limit(opening: str, closing: str) -> None:
 
 
 def test_the_text_has_a_limit() -> None:
-    assert normalise("int".ljust(MOST_CHARACTERS)) == "int"
+    assert normalise("int".ljust(MAX_CHARACTERS)) == "int"
     with pytest.raises(Invalid, match="65536 characters, not 65537"):
-        normalise("int".ljust(MOST_CHARACTERS + 1))
+        normalise("int".ljust(MAX_CHARACTERS + 1))
 
 
 def test_a_type_whose_normal_spelling_is_too_long_to_be_read_again_is_refused() -> None:
     fields = ",".join(f"f{number} dec" for number in range(6_000))
     text = f"struct<{fields}>"
-    assert len(text) <= MOST_CHARACTERS
+    assert len(text) <= MAX_CHARACTERS
     with pytest.raises(Invalid, match="at most 65536 characters"):
         normalise(text)
 

@@ -22,7 +22,7 @@ from arco.catalog.ddl import (
 )
 from arco.catalog.decision import DEFAULT_RETENTION, WorkspaceRules, version_of
 from arco.catalog.model import SchemaRow, TableFormat, TableType
-from arco.catalog.name import MOST_LEVELS
+from arco.catalog.name import MAX_LEVELS
 from arco.core.errors import (
     AlreadyExists,
     ArcoError,
@@ -124,18 +124,18 @@ async def test_a_catalog_that_holds_something_is_dropped_by_force_only() -> None
 async def test_schemas_nest_as_deep_as_is_allowed() -> None:
     setup = await started()
     path: tuple[str, ...] = ()
-    for level in range(MOST_LEVELS):
+    for level in range(MAX_LEVELS):
         row = await setup.schema(*path, f"l{level}")
         path = (*path, f"l{level}")
         assert row.path == path
     deep = SchemaName("default", path)
-    assert MOST_LEVELS >= 8
+    assert MAX_LEVELS >= 8
     await setup.table("deep", schema=deep)
     assert await names_in(await setup.cold().head(), *path) == ["deep"]
     message = await refuses(
         setup, CreateSchema(catalog="default", parent=path, name="more"), Invalid
     )
-    assert str(MOST_LEVELS) in message
+    assert str(MAX_LEVELS) in message
     await setup.close()
 
 

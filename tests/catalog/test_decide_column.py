@@ -6,7 +6,7 @@ from uuid import UUID, uuid5
 import msgspec
 import pytest
 
-from arco.catalog.column_change import MOST_COLUMNS
+from arco.catalog.column_change import MAX_COLUMNS
 from arco.catalog.ddl import AddColumns, ColumnSpec, CreateTable, DropColumn, UpdateColumn
 from arco.catalog.model import ColumnRow, Sensitivity, TableRow
 from arco.core import json
@@ -185,7 +185,7 @@ async def test_a_change_of_columns_is_a_change_of_the_table() -> None:
 
 async def test_a_table_has_only_so_many_columns() -> None:
     setup = await started()
-    many = tuple(spec(f"c{n} int") for n in range(MOST_COLUMNS + 1))
+    many = tuple(spec(f"c{n} int") for n in range(MAX_COLUMNS + 1))
     request = msgspec.structs.replace(new_table("a"), columns=many)
     assert "10000" in await refuses(setup, request, Invalid)
     await setup.close()

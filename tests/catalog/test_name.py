@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from arco.catalog.name import (
     LEVEL,
-    MOST_LEVELS,
+    MAX_LEVELS,
     check_column_name,
     check_comment,
     check_name,
@@ -30,7 +30,7 @@ def is_name(text: str) -> bool:
 # Letters that matter to some rule come up often, and all of Unicode now and then.
 LETTERS = st.one_of(st.sampled_from("ab. \"'`%*é日"), st.characters())
 NAMES = st.text(LETTERS, min_size=1, max_size=12).filter(is_name)
-LEVELS = st.lists(NAMES, min_size=1, max_size=MOST_LEVELS).map(tuple)
+LEVELS = st.lists(NAMES, min_size=1, max_size=MAX_LEVELS).map(tuple)
 
 
 @pytest.mark.parametrize(

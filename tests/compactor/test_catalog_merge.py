@@ -30,7 +30,7 @@ from arco.catalog.event import read_event
 from arco.catalog.manifest import read_commit
 from arco.catalog.model import SchemaRow, to_columns
 from arco.compactor.catalog_compactor import CatalogCompactor
-from arco.compactor.catalog_merge import LONGEST_TAIL
+from arco.compactor.catalog_merge import MAX_TAIL
 from arco.core.errors import AlreadyExists, Conflict, NotFound
 from arco.core.ids import new_ulid
 from arco.fold.fold import fold
@@ -69,7 +69,7 @@ async def rebuilt(setup: CatalogSetup) -> Rows:
     for manifest in await setup.manifests():
         commit = await read_commit(store, manifest.commit)
         counts = dict.fromkeys(TIER1, 0)
-        for operation in commit.deeds:
+        for operation in commit.operations:
             stream, seq = operation.event_path.removesuffix(".jsonl").split("/")[-2:]
             segment = decode_segment(await store.get(operation.event_path), stream, int(seq))
             event = decode_event(segment.lines[operation.line - 1])
@@ -141,13 +141,13 @@ async def test_a_merge_changes_no_row_and_a_rebuild_gives_the_same(seed: int) ->
 
 async def test_a_long_tail_is_merged_beside_the_commits() -> None:
     setup = await started()
-    for n in range(LONGEST_TAIL + 4):
+    for n in range(MAX_TAIL + 4):
         await setup.table(f"t{n:02d}")
     await setup.compactor.close()
     head = (await setup.manifests())[-1]
-    assert max(map(len, head.tail.values())) < LONGEST_TAIL
+    assert max(map(len, head.tail.values())) < MAX_TAIL
     assert head.base.index is not None
-    assert len(await names_in(await setup.cold().head())) == LONGEST_TAIL + 4
+    assert len(await names_in(await setup.cold().head())) == MAX_TAIL + 4
     assert setup.compactor.merge_problem is None
     await setup.close()
 

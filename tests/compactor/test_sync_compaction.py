@@ -49,7 +49,7 @@ async def test_the_events_of_a_call_become_one_commit() -> None:
     assert manifest.fencing_token == call.fencing_token
     commit = await read_commit(setup.store(Role.READER), manifest.commit)
     assert (commit.kind, commit.number, commit.commit_ulid) == (CommitKind.DDL, 2, call.commit_ulid)
-    [operation] = commit.deeds
+    [operation] = commit.operations
     assert (operation.operation, operation.actor, operation.name) == (
         "create_table",
         "user:ann",

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arco.core.errors import Invalid
-from arco.core.ids import MOST_NUMBERED, new_object_id, new_ulid, numbered_ulid, parse_ulid
+from arco.core.ids import MAX_NUMBERED, new_object_id, new_ulid, numbered_ulid, parse_ulid
 from tests.clocks import HandClock, hand_runtime
 
 CROCKFORD = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}\Z")
@@ -80,7 +80,7 @@ def test_no_text_makes_the_parser_raise_anything_but_invalid(text: str) -> None:
         assert len(str(refused)) < 500
 
 
-@given(MOMENTS, st.integers(), st.integers(0, MOST_NUMBERED - 1), st.integers(0, MOST_NUMBERED - 1))
+@given(MOMENTS, st.integers(), st.integers(0, MAX_NUMBERED - 1), st.integers(0, MAX_NUMBERED - 1))
 def test_the_ids_of_a_batch_are_ulids_that_sort_by_their_numbers(
     now_ms: int, seed: int, one: int, two: int
 ) -> None:
@@ -92,7 +92,7 @@ def test_the_ids_of_a_batch_are_ulids_that_sort_by_their_numbers(
     assert (first == second) == (one == two)
 
 
-@pytest.mark.parametrize("number", [-1, MOST_NUMBERED])
+@pytest.mark.parametrize("number", [-1, MAX_NUMBERED])
 def test_a_batch_has_no_more_numbers_than_fit(number: int) -> None:
     batch = new_ulid(hand_runtime(HandClock()))
     with pytest.raises(Invalid, match="numbers"):

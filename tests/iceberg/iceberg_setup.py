@@ -20,8 +20,8 @@ from arco.catalog.decision import WorkspaceRules
 from arco.catalog.format_router import FormatRouter
 from arco.catalog.lease import Lease
 from arco.catalog.model import TableFormat
+from arco.catalog.pending_request import Caller
 from arco.catalog.reader import SnapshotReader
-from arco.catalog.table_format import Caller
 from arco.core import json
 from arco.core.errors import ArcoError, Invalid, NoSuchTable, Unavailable
 from arco.core.json import Json
@@ -189,7 +189,8 @@ class Api:
 
     def caller(self, operation: str, key: str | None = None) -> Caller:
         arrived_ms = self.clock.elapsed_ms()
-        return Caller(ANN, "test/1", None if key is None else key_of(key), operation, arrived_ms)
+        key = None if key is None else key_of(key)
+        return Caller(ANN, "test/1", key, operation, arrived_ms, "iceberg_rest")
 
     async def create(
         self, name: str, *, key: str | None = None, ns: Sequence[str] = NS, **more: Any

@@ -7,7 +7,7 @@ import pytest
 
 from arco.core.errors import AlreadyExists, Denied, Invalid, Unavailable, Unknown
 from arco.core.json import Json
-from arco.iceberg.multi_table_commit import MOST_TABLES
+from arco.iceberg.multi_table_commit import MAX_TABLES
 from arco.iceberg.pointer_head import GRACE_MS
 from tests.catalog.catalog_setup import is_down, names_in, until
 from tests.iceberg.engine.sample_metadata import update
@@ -171,7 +171,7 @@ async def test_a_change_without_a_name_or_too_many_are_bad_requests() -> None:
     with pytest.raises(Invalid):
         await setup.a.transact()
     with pytest.raises(Invalid):
-        await setup.a.transact(*(on(f"t{n}", marking("x")) for n in range(MOST_TABLES + 1)))
+        await setup.a.transact(*(on(f"t{n}", marking("x")) for n in range(MAX_TABLES + 1)))
 
 
 async def test_a_lost_race_on_one_table_retries_all_tables_and_loses_nothing() -> None:

@@ -11,7 +11,7 @@ from arco.catalog.ddl import TableName
 from arco.catalog.publication import ATTEMPT_PROPERTY, DispatchedAttempt, NumberedPublication
 from arco.core import json
 from arco.core.errors import ArcoError, AttemptFenced, NotFound, Unavailable, Unknown
-from arco.iceberg.pointer import FENCE
+from arco.iceberg.pointer import PointerOperation
 from arco.iceberg.pointer_head import GRACE_MS
 from arco.iceberg.wire import CommitTableRequest
 from arco.storage.chain import SHORTEST_RETENTION_MS, Chain
@@ -162,7 +162,7 @@ async def test_a_crash_at_the_create_leaves_one_publication_in_the_end(*, after:
     assert late.message == f"attempt two of {TASK} was given ds=1 at version 1"
     assert await _publications(setup, table_id) == [
         None,
-        (FENCE, "two", True),
+        (PointerOperation.FENCE, "two", True),
         ("commit", "two", False),
     ]
 
@@ -228,7 +228,13 @@ async def test_a_table_can_be_dropped_and_come_back_behind_a_fence_and_loses_no_
     await setup.a.undrop(table_id)
     assert await current(setup.b) == 1
     publications = await _publications(setup, table_id)
-    assert publications == [None, ("commit", "one", False), (FENCE, "two", True), None, None]
+    assert publications == [
+        None,
+        ("commit", "one", False),
+        (PointerOperation.FENCE, "two", True),
+        None,
+        None,
+    ]
     assert (await refusal(publish(setup.a, 2, attempt_at(setup, "three", 1)))).status == 403
 
 

@@ -12,7 +12,7 @@ from arco.iceberg.namespaces import PropertiesUpdated
 from arco.iceberg.pointer_head import GRACE_MS
 from arco.iceberg.reconciler import ReconcilerRound
 from arco.iceberg.wire import UpdatePropertiesRequest
-from arco.ledger.claim import LONGEST_REQUEST_MS
+from arco.ledger.claim import MAX_REQUEST_MS
 from arco.ledger.idempotency import DEFAULT_LIFE_MS
 from tests.catalog.catalog_setup import SCOPE, is_down, names_in, new_catalog, until
 from tests.iceberg.engine.sample_metadata import ORDERS, column, update
@@ -33,7 +33,7 @@ from tests.iceberg.iceberg_setup import (
     with_table,
 )
 
-LONG_S = LONGEST_REQUEST_MS / 1_000 + 60
+LONG_S = MAX_REQUEST_MS / 1_000 + 60
 
 
 async def _round(setup: IcebergSetup, *, full: bool = True) -> ReconcilerRound:

@@ -20,8 +20,8 @@ from arco.catalog.ddl import (
 from arco.catalog.decision import id_of
 from arco.catalog.format_router import FormatRouter
 from arco.catalog.model import TableFormat, TableRow
-from arco.catalog.pending_request import ChangeResult
-from arco.catalog.table_format import Caller, TableFormatPort
+from arco.catalog.pending_request import Caller, ChangeResult
+from arco.catalog.table_format import TableFormatPort
 from arco.core import json
 from arco.core.errors import ArcoError, NotFound, Unavailable, Unknown
 from arco.ledger.claim import Answer, key_path

@@ -164,6 +164,32 @@ async def test_of_two_commits_at_once_that_name_a_path_one_gets_it() -> None:
     assert len(holders) == 1
 
 
+async def test_a_refusal_of_a_path_says_what_to_do() -> None:
+    shop = await _with_neighbour()
+    no = await refusal(shop.b.commit("t", _properties(VICTIM)))
+    assert no.message == (
+        "the location or path of this table overlaps with that of another table. "
+        "Choose another location, or drop that table first."
+    )
+
+
+@pytest.mark.parametrize("operation", [_commits(_properties), _transaction])
+async def test_a_table_that_is_dropped_before_its_path_is_reserved_is_not_found(
+    operation: Operation,
+) -> None:
+    setup = await _with_neighbour()
+    t = await setup.a.load("t")
+
+    async def drop() -> None:
+        await setup.a.drop("t")
+
+    setup.b.connection.after("get", str(t.location).rpartition("/")[2], drop)
+    no = await refusal(operation(setup.b, f"{ELSEWHERE}mine"))
+    assert (no.status, no.kind) == (404, "NoSuchTableException")
+    assert no.message == "Table does not exist: s.t"
+    assert setup.b.connection.asked("get", str(t.location).rpartition("/")[2]) == 1
+
+
 async def test_a_dropped_table_gives_its_paths_up_and_gets_them_back_if_they_are_free() -> None:
     setup, [t] = await with_table("t")
     path = f"{ELSEWHERE}mine"

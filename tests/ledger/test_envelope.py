@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from arco.core.errors import Invalid
 from arco.core.runtime import Runtime, system_runtime
-from arco.ledger.envelope import LONGEST_LINE_BYTES, Envelope, admit, new_stamp
+from arco.ledger.envelope import MAX_LINE_BYTES, Envelope, admit, new_stamp
 from tests.ledger.events import LINE, TYPES
 
 
@@ -49,7 +49,7 @@ def test_the_sender_s_id_and_key_are_kept(runtime: Runtime) -> None:
         (LINE.replace(b'"test"', b'"\xff"'), "UTF-8"),
         (LINE.replace(b'{"task":"a"}', b"[" * 100_000 + b"]" * 100_000), "deep"),
         (b"[" * 100_000, "object"),
-        (LINE.replace(b'"a"', b'"' + b"x" * LONGEST_LINE_BYTES + b'"'), "at most"),
+        (LINE.replace(b'"a"', b'"' + b"x" * MAX_LINE_BYTES + b'"'), "at most"),
         (LINE.replace(b'{"task":"a"}', b'{"task":"a","attempt":' + b"9" * 5_000 + b"}"), "payload"),
         (changed(event_type="nobody_declared"), "unknown event type"),
         (changed(event_type="Task-Started"), "unknown event type"),

@@ -7,11 +7,11 @@ import pytest
 from arco.core.errors import Invalid, Unavailable, Unknown
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
-from arco.ledger.envelope import MOST_EVENT_ROW_BYTES, MOST_EVENT_ROWS, TooManyRows, new_stamp
+from arco.ledger.envelope import MAX_EVENT_ROW_BYTES, MAX_EVENT_ROWS, TooManyRows, new_stamp
 from arco.ledger.follower import SegmentFollower
 from arco.ledger.ingestion import (
-    LARGEST_BATCH,
-    MOST_BATCH_ROWS,
+    MAX_BATCH,
+    MAX_BATCH_ROWS,
     Admission,
     EventIngestion,
     IngestResult,
@@ -20,7 +20,7 @@ from arco.ledger.ingestion import (
     split_array,
     split_lines,
 )
-from arco.ledger.segment import LARGEST_BYTES
+from arco.ledger.segment import MAX_BYTES
 from arco.ledger.stream import Watermark
 from arco.ledger.writer import SEGMENT_ROWS, DomainWriters
 from arco.storage.store import Store
@@ -115,7 +115,7 @@ async def test_an_empty_batch_is_nothing(store: Store) -> None:
 
 async def test_a_batch_beyond_one_segment_is_stored_in_several(store: Store) -> None:
     lines = [_task("x" * 900_000 + str(number)) for number in range(25)]
-    assert sum(map(len, lines)) > LARGEST_BYTES
+    assert sum(map(len, lines)) > MAX_BYTES
     result = await _ingestion(store).ingest(lines)
     stored = await all_events(store, "executions")
     assert [each.event_id for each in stored] == result.accepted
@@ -183,8 +183,8 @@ def _spread(rows: int, text_bytes: int = 0) -> bytes:
 
 
 async def test_an_event_of_too_many_rows_is_refused_alone_with_the_row_count(store: Store) -> None:
-    lines = [_spread(MOST_EVENT_ROWS), _spread(MOST_EVENT_ROWS + 1), _note("a")]
-    result = await _ingestion(store).ingest([*lines, _spread(1, MOST_EVENT_ROW_BYTES + 1)])
+    lines = [_spread(MAX_EVENT_ROWS), _spread(MAX_EVENT_ROWS + 1), _note("a")]
+    result = await _ingestion(store).ingest([*lines, _spread(1, MAX_EVENT_ROW_BYTES + 1)])
     assert len(result.accepted) == 2
     assert [refusal.line for refusal in result.refused] == [2, 4]
     reason = result.refused[0].reason
@@ -194,7 +194,7 @@ async def test_an_event_of_too_many_rows_is_refused_alone_with_the_row_count(sto
 
 
 async def test_a_batch_of_too_many_rows_is_refused_as_a_whole(store: Store) -> None:
-    lines = [_spread(MOST_EVENT_ROWS)] * (MOST_BATCH_ROWS // MOST_EVENT_ROWS)
+    lines = [_spread(MAX_EVENT_ROWS)] * (MAX_BATCH_ROWS // MAX_EVENT_ROWS)
     ingestion = _ingestion(store)
     with pytest.raises(TooManyRows, match=r"these 11 events would become 1,000,001 rows"):
         await ingestion.ingest([*lines, _spread(1)])
@@ -263,10 +263,10 @@ async def test_an_array_is_taken_apart_like_lines(runtime: Runtime) -> None:
 
 
 async def test_a_large_batch_is_admitted_whole_with_an_id_for_each_event(runtime: Runtime) -> None:
-    lines = [LINE, b"", *[LINE] * (LARGEST_BATCH - 1)]
+    lines = [LINE, b"", *[LINE] * (MAX_BATCH - 1)]
     admission = await _admitted(lines, runtime)
-    assert len(admission.accepted) == LARGEST_BATCH
-    assert max(admission.accepted) == LARGEST_BATCH + 1
+    assert len(admission.accepted) == MAX_BATCH
+    assert max(admission.accepted) == MAX_BATCH + 1
     ids = [each.event.event_id for each in admission.accepted.values()]
     assert ids == sorted(set(ids))
 
@@ -279,10 +279,10 @@ def test_a_body_that_is_no_array_is_refused_as_a_whole(body: bytes) -> None:
 
 def test_a_batch_has_an_upper_size() -> None:
     with pytest.raises(Invalid, match="at most"):
-        split_lines(b"\n".join([b"x"] * (LARGEST_BATCH + 1)))
+        split_lines(b"\n".join([b"x"] * (MAX_BATCH + 1)))
     with pytest.raises(Invalid, match="at most"):
-        split_array(b"[" + b",".join([b"1"] * (LARGEST_BATCH + 1)) + b"]")
-    assert len(split_lines(b"\n" * 3 * LARGEST_BATCH)) > LARGEST_BATCH
+        split_array(b"[" + b",".join([b"1"] * (MAX_BATCH + 1)) + b"]")
+    assert len(split_lines(b"\n" * 3 * MAX_BATCH)) > MAX_BATCH
 
 
 def test_an_event_is_known_by_its_type_its_key_and_its_payload(runtime: Runtime) -> None:

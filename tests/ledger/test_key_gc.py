@@ -3,9 +3,9 @@
 import pytest
 
 from arco.core.errors import Invalid
-from arco.ledger.claim import LONGEST_REQUEST_MS, Claim, key_chain, read_key
+from arco.ledger.claim import MAX_REQUEST_MS, Claim, key_chain, read_key
 from arco.ledger.gc import collect_keys
-from arco.ledger.idempotency import SHORTEST_LIFE_MS, Idempotency
+from arco.ledger.idempotency import MIN_LIFE_MS, Idempotency
 from arco.storage.roles import Role
 from tests.ledger.keyed_requests import PATH, Create, made, target
 from tests.ledger.simulated import Calm, simulate
@@ -27,9 +27,9 @@ def test_a_key_goes_when_its_own_life_and_the_longest_request_are_over() -> None
         await keys.once(PATH, "body", Create(target(calm)))
         await keys.close()
         janitor = calm.store(Role.JANITOR)
-        await calm.clock.sleep(LIFE_MS + LONGEST_REQUEST_MS - 5 * SECOND_MS)
+        await calm.clock.sleep(LIFE_MS + MAX_REQUEST_MS - 5 * SECOND_MS)
         assert await collect_keys(janitor) == 0
-        again = Idempotency(calm.store(), life_ms=SHORTEST_LIFE_MS)
+        again = Idempotency(calm.store(), life_ms=MIN_LIFE_MS)
         assert (await again.once(PATH, "body", Create(target(calm)))).status == 201
         assert await made(target(calm)) == ["table"]
         await calm.clock.sleep(10 * SECOND_MS)
@@ -39,7 +39,7 @@ def test_a_key_goes_when_its_own_life_and_the_longest_request_are_over() -> None
     simulate(scenario)
 
 
-@pytest.mark.parametrize("of_the_reader_ms", [SHORTEST_LIFE_MS, 10 * LIFE_MS])
+@pytest.mark.parametrize("of_the_reader_ms", [MIN_LIFE_MS, 10 * LIFE_MS])
 def test_a_claim_is_refused_by_the_life_it_was_given_and_not_by_the_reader_s(
     of_the_reader_ms: int,
 ) -> None:
@@ -60,14 +60,14 @@ def test_a_takeover_repeats_the_life_of_the_first_claim() -> None:
     async def scenario(calm: Calm) -> None:
         await crashed(calm, LIFE_MS)
         await calm.clock.sleep(3 * SECOND_MS)
-        await crashed(calm, SHORTEST_LIFE_MS)
+        await crashed(calm, MIN_LIFE_MS)
         claims = [each.body(Claim) for each in await read_key(key_chain(calm.store(), PATH))]
         assert [claim.life_ms for claim in claims] == [LIFE_MS, LIFE_MS]
 
     simulate(scenario)
 
 
-@pytest.mark.parametrize("life_ms", [SHORTEST_LIFE_MS - 1, 0, -1])
+@pytest.mark.parametrize("life_ms", [MIN_LIFE_MS - 1, 0, -1])
 def test_a_life_shorter_than_the_shortest_is_refused(life_ms: int) -> None:
     async def scenario(calm: Calm) -> None:
         with pytest.raises(Invalid, match="at least"):
@@ -78,8 +78,8 @@ def test_a_life_shorter_than_the_shortest_is_refused(life_ms: int) -> None:
 
 def test_the_shortest_life_is_a_life() -> None:
     async def scenario(calm: Calm) -> None:
-        await crashed(calm, SHORTEST_LIFE_MS)
-        await calm.clock.sleep(SHORTEST_LIFE_MS + LONGEST_REQUEST_MS + SECOND_MS)
+        await crashed(calm, MIN_LIFE_MS)
+        await calm.clock.sleep(MIN_LIFE_MS + MAX_REQUEST_MS + SECOND_MS)
         assert await collect_keys(calm.store(Role.JANITOR)) == 1
 
     simulate(scenario)
@@ -93,7 +93,7 @@ def test_claims_of_keys_younger_than_the_shortest_life_are_not_read() -> None:
             await keys.once(path, "body", Create(target(calm), refuse=True))
         janitor = calm.store(Role.JANITOR)
         spent = []
-        for pause_ms in (0, SHORTEST_LIFE_MS, 2 * LONGEST_REQUEST_MS):
+        for pause_ms in (0, MIN_LIFE_MS, 2 * MAX_REQUEST_MS):
             await calm.clock.sleep(pause_ms)
             before = calm.requests()
             assert await collect_keys(janitor) == 0
@@ -111,7 +111,7 @@ def test_what_came_too_late_for_its_key_s_end_is_collected_in_its_turn() -> None
         janitor = calm.store(Role.JANITOR)
         await janitor.delete(f"{PATH}/0000.json")
         assert await collect_keys(janitor) == 0
-        await calm.clock.sleep(SHORTEST_LIFE_MS + LONGEST_REQUEST_MS + SECOND_MS)
+        await calm.clock.sleep(MIN_LIFE_MS + MAX_REQUEST_MS + SECOND_MS)
         assert await collect_keys(janitor) == 1
         assert [meta.key async for meta in janitor.list("_catalog/idempotency/")] == []
 

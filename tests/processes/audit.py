@@ -72,7 +72,9 @@ async def _read_made(reader: SnapshotReader) -> list[Made]:
     for entry in await reader.chain.history(0, head.number):
         commit = await read_commit(reader.store, read_manifest(entry).commit)
         made += [
-            Made(entry.number, operation) for operation in commit.deeds if operation.actor != _OURS
+            Made(entry.number, operation)
+            for operation in commit.operations
+            if operation.actor != _OURS
         ]
     return made
 

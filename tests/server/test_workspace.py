@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from arco.api.http.telemetry import make_log
-from arco.catalog.change import OBJECT, ChangeWork
+from arco.catalog.change import ChangeWork, ClaimId
 from arco.catalog.compactor_port import PublishedCommit, SyncCompact
 from arco.catalog.ddl import CreateCatalog
 from arco.catalog.decision import WorkspaceRules
@@ -77,7 +77,7 @@ async def test_a_stop_waits_for_the_outcome_of_a_commit_under_way(
     await workspace.create_default_catalog(lambda _problem: None)
     path = key_path(SCOPE, principal="user:ann", api="v1", operation="CreateCatalog", key="k")
     request = CreateCatalog(name="lake")
-    ids: dict[str, str] = {OBJECT: new_object_id(runtime)}
+    ids: dict[str, str] = {ClaimId.OBJECT: new_object_id(runtime)}
     work = ChangeWork(workspace.committer, lambda _: request, "user:ann", Plain(), ids)
     now_ms = runtime.clock.elapsed_ms()
     asking = asyncio.create_task(

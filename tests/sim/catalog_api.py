@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import msgspec
 
-from arco.catalog.change import OBJECT, ChangeWork, change, ensure_default
+from arco.catalog.change import ChangeWork, ClaimId, change, ensure_default
 from arco.catalog.committer import Committer
 from arco.catalog.decision import WorkspaceRules, id_of
 from arco.catalog.lease import Lease
@@ -189,7 +189,7 @@ class Api:
         )
         arrived_ms = runtime.clock.elapsed_ms() - (self._incarnation.world.now_ms - call.sent_ms)
         try:
-            ids: dict[str, str] = {OBJECT: new_object_id(runtime)}
+            ids: dict[str, str] = {ClaimId.OBJECT: new_object_id(runtime)}
             answer = await self.keys.once(
                 path,
                 sha256_hex(json.encode(intent.request)),

@@ -87,7 +87,7 @@ class CatalogAudit:
         commit, manifest = version.commit, version.manifest
         if (commit.number, commit.commit_ulid) != (version.number, manifest.commit_ulid):
             self._say(f"the commit record of {version.number} speaks of {commit.number}")
-        if tuple(operation.request_id for operation in commit.deeds) != manifest.requests:
+        if tuple(operation.request_id for operation in commit.operations) != manifest.requests:
             self._say(f"manifest {version.number} and its commit name different requests")
 
     def _check_step(self, parent: Version, child: Version) -> None:
@@ -114,11 +114,11 @@ class CatalogAudit:
     def _replay(self, version: Version) -> None:
         before = dict(self._state)
         self.tally[f"{version.commit.kind.value} commits"] += 1
-        self.tally["shared commits"] += len(version.commit.deeds) > 1
+        self.tally["shared commits"] += len(version.commit.operations) > 1
         if version.commit.kind is CommitKind.DDL:
-            for position, operation in enumerate(version.commit.deeds):
+            for position, operation in enumerate(version.commit.operations):
                 self._carry_out(version, operation)
-                if position < len(version.commit.deeds) - 1:
+                if position < len(version.commit.operations) - 1:
                     self._judge_refusals(version.number, whole=False)
         self._read_files(version)
         if version.commit.kind is CommitKind.MERGE:

@@ -164,7 +164,7 @@ COMMIT_MUTANTS = (
         name="one row twice in a commit",
         rule="P10",
         target="arco.catalog.committer:Committer._decide",
-        old="view.holds(decision.rows) or ",
+        old="or view.holds(decision.rows)",
         new="",
     ),
     Mutant(

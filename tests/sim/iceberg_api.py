@@ -14,8 +14,8 @@ from arco.catalog.ddl import CreateSchema
 from arco.catalog.decision import WorkspaceRules
 from arco.catalog.lease import Lease
 from arco.catalog.model import TableFormat
+from arco.catalog.pending_request import Caller
 from arco.catalog.reader import SnapshotReader
-from arco.catalog.table_format import Caller
 from arco.core.errors import (
     AlreadyExists,
     ArcoError,
@@ -183,6 +183,7 @@ class IcebergApi:
             key=intent.name if intent.keyed and not isinstance(intent.operation, _READS) else None,
             operation=type(intent.operation).__name__,
             arrived_ms=clock.elapsed_ms() - (self._incarnation.world.now_ms - call.sent_ms),
+            update_source="iceberg_rest",
         )
         try:
             return await self._do(intent.operation, caller)

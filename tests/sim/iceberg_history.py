@@ -208,7 +208,7 @@ class IcebergHistory:
                 names.ids[row["name"]] = row["table_id"]
                 names.born[row["table_id"]] = row["born"]
             self.names.append(names)
-            for operation in version.commit.deeds:
+            for operation in version.commit.operations:
                 self.operations.append(
                     CommittedOperation(operation.actor, operation.object_id, version.position)
                 )

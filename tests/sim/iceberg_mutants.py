@@ -56,7 +56,7 @@ NAME_MUTANTS = (
     Mutant(
         name="commit on a tombstone",
         rule="P31",
-        target="arco.iceberg.pointer_head:PointerHeads.at",
+        target="arco.iceberg.pointer_head:PointerHeads.resolve",
         old="if head.entry.record.tombstone:",
         new="if False:",
     ),

@@ -44,7 +44,7 @@ STREAM_MUTANTS = (
         name="seal collected",
         rule="P16",
         target="arco.ledger.gc:collect_segments",
-        old="folded = place.seq < last[place.stream]",
+        old="folded = segment.seq < last[segment.stream]",
         new="folded = True",
     ),
 )

@@ -18,9 +18,8 @@ from arco.catalog.format_router import FormatRouter
 from arco.catalog.lookup import CommittedObject
 from arco.catalog.model import CatalogRow, CommittedRow, SchemaRow, TableRow
 from arco.catalog.name import join_levels
-from arco.catalog.pending_request import ChangeResult
+from arco.catalog.pending_request import Caller, ChangeResult
 from arco.catalog.snapshot import Snapshot
-from arco.catalog.table_format import Caller
 from arco.core import json
 from arco.core.errors import ArcoError, Corrupt, NotFound
 from arco.core.hashing import sha256_hex
@@ -66,9 +65,9 @@ class HandlerContext:
         self.reads = reads
 
     @property
-    def changes(self) -> FormatRouter:
+    def format_router(self) -> FormatRouter:
         """Requests to change the catalog and its tables."""
-        return self.services.changes
+        return self.services.format_router
 
     async def apply(
         self, call: Call[Any, Any], request: CatalogRequest, reply: ChangeReply
@@ -76,8 +75,8 @@ class HandlerContext:
         """Change the catalog or a table, at most once if the request has an idempotency key."""
         caller = _caller(call)
         if caller.key is None:
-            return answer_reply(reply.done(await self.changes.apply(request, caller)))
-        work = self.changes.work(request, caller, reply)
+            return answer_reply(reply.done(await self.format_router.apply(request, caller)))
+        work = self.format_router.work(request, caller, reply)
         return await apply_once(self.services, call, caller.key, _fingerprint(request), work)
 
     async def check_exists(self, call: Call[Any, Any], row: TableRow) -> None:
@@ -93,7 +92,7 @@ class HandlerContext:
         if as_of is not None and (call.head is None or as_of != str(call.head.number)):
             return False
         call.resolved_names = True
-        return await self.changes.is_dead(row)
+        return await self.format_router.is_dropped(row)
 
 
 async def apply_once(

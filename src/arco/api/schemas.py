@@ -197,7 +197,7 @@ class SchemaHandlers:
     async def drop(self, call: Call[DropQuery, None]) -> Reply:
         """Drop a schema."""
         if not call.query.force:
-            await self._context.changes.release_dead_names(name_of(call))
+            await self._context.format_router.release_names(name_of(call))
         ddl = DropSchema(
             target=name_of(call),
             expected=expected_version(call.header(b"if-match")),

@@ -76,7 +76,7 @@ class Services:
     identity: Identity
     reader: SnapshotReader
     committer: Committer
-    changes: FormatRouter
+    format_router: FormatRouter
     idempotency: Idempotency
     engine: QueryEngine
     tracer: Tracer

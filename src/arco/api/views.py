@@ -46,7 +46,7 @@ class ViewHandlers:
 
     async def create(self, call: Call[QueryParams, NewView]) -> Reply:
         """Make a view."""
-        self._context.changes.require_views()
+        self._context.format_router.require_views()
         body, catalog, schema = call.body, call.path_params["catalog"], levels_of(call)
         queries = _queries(body.sql, body.dialect, body.representations)
         if queries is None:
@@ -95,7 +95,7 @@ class ViewHandlers:
         name, as_of = name_of(call), call.query.as_of
         definition = None
         if as_of is None:
-            definition = await self._context.changes.describe_view(name)
+            definition = await self._context.format_router.describe_view(name)
         snapshot = await self._context.reads.at(as_of)
         view = await snapshot.table(name)
         if view.row.kind is not ObjectKind.VIEW:
@@ -138,7 +138,7 @@ class ViewHandlers:
 
     async def drop(self, call: Call[QueryParams, None]) -> Reply:
         """Drop a view."""
-        self._context.changes.require_views()
+        self._context.format_router.require_views()
         expected = expected_version(call.header(b"if-match"))
         request = DropView(target=name_of(call), expected=expected)
         return await self._context.apply(call, request, ChangeReply(204))

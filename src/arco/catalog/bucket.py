@@ -31,26 +31,30 @@ class Bucket(Generic[R]):
     def get(self, key: SortKey) -> CommittedRow[R] | None:
         """The row with this key, dropped or not; None if it has moved to another bucket."""
         for source in self._sources:
-            at = source.find(key)
-            if at is not None:
-                return None if source.state(at) is RowState.MOVED else self._committed(source, at)
+            index = source.find(key)
+            if index is not None:
+                return (
+                    None
+                    if source.state(index) is RowState.MOVED
+                    else self._committed(source, index)
+                )
         return None
 
-    def at(self, parent: SortKey, label: KeyValue) -> CommittedRow[R] | None:
+    def live_row(self, parent: SortKey, label: KeyValue) -> CommittedRow[R] | None:
         """The live row of a parent with this label."""
         for depth, source in enumerate(self._sources):
-            for at in source.exactly(parent, label):
-                if source.state(at) is RowState.LIVE and self._is_newest(depth, source, at):
-                    return self._committed(source, at)
+            for index in source.exactly(parent, label):
+                if source.state(index) is RowState.LIVE and self._is_newest(depth, source, index):
+                    return self._committed(source, index)
         return None
 
     def every(self, parent: SortKey, label: KeyValue) -> list[CommittedRow[R]]:
         """All live rows of a parent with this label, in a table where several may have it."""
         return [
-            self._committed(source, at)
+            self._committed(source, index)
             for depth, source in enumerate(self._sources)
-            for at in source.exactly(parent, label)
-            if source.state(at) is RowState.LIVE and self._is_newest(depth, source, at)
+            for index in source.exactly(parent, label)
+            if source.state(index) is RowState.LIVE and self._is_newest(depth, source, index)
         ]
 
     def below(
@@ -69,14 +73,14 @@ class Bucket(Generic[R]):
         """
         rows: list[CommittedRow[R]] = []
         chosen: list[tuple[RowSource, int]] = []
-        for depth, at in self._positions(parent, after, behind):
+        for depth, index in self._positions(parent, after, behind):
             source = self._sources[depth]
             if limit is not None and len(rows) + len(chosen) >= limit:
                 break
-            row_state = source.state(at)
+            row_state = source.state(index)
             wanted = row_state is state if state is not None else row_state is not RowState.MOVED
-            if wanted and self._is_newest(depth, source, at):
-                chosen.append((source, at))
+            if wanted and self._is_newest(depth, source, index):
+                chosen.append((source, index))
             if len(chosen) == _CHUNK:
                 rows += self._decode(chosen)
                 chosen = []
@@ -88,14 +92,14 @@ class Bucket(Generic[R]):
         """Every row of a parent as (index of its source, index in it), by label and key."""
         if after is not None and behind is not None:
             same = [
-                (depth, at)
+                (depth, index)
                 for depth, source in enumerate(self._sources)
-                for at in source.exactly(parent, after)
-                if source.key(at) > behind
+                for index in source.exactly(parent, after)
+                if source.key(index) > behind
             ]
             yield from self._by_key(same)
         for _, rows in groupby(self._labelled(parent, after), key=itemgetter(0)):
-            yield from self._by_key([(depth, at) for _, depth, at in rows])
+            yield from self._by_key([(depth, index) for _, depth, index in rows])
 
     def _by_key(self, rows: list[tuple[int, int]]) -> list[tuple[int, int]]:
         if len(rows) > 1:
@@ -107,36 +111,36 @@ class Bucket(Generic[R]):
     ) -> Iterator[tuple[KeyValue, int, int]]:
         """Every row of a parent as (label, index of its source, index in it), by label."""
         spans = (
-            [(source.label(at), depth, at) for at in span]
+            [(source.label(index), depth, index) for index in span]
             if len(span := source.span(parent, after)) < _CHUNK
             else _lazily(source, depth, span)
             for depth, source in enumerate(self._sources)
         )
         return cast("Iterator[tuple[KeyValue, int, int]]", merge(*spans))
 
-    def _is_newest(self, depth: int, source: RowSource, at: int) -> bool:
+    def _is_newest(self, depth: int, source: RowSource, index: int) -> bool:
         if depth == 0:
             return True
-        key = source.key(at)
+        key = source.key(index)
         return all(newer.find(key) is None for newer in self._sources[:depth])
 
-    def _committed(self, source: RowSource, at: int) -> CommittedRow[R]:
-        [row] = source.rows([at])
-        return CommittedRow(cast("R", row), source.commit(at))
+    def _committed(self, source: RowSource, index: int) -> CommittedRow[R]:
+        [row] = source.rows([index])
+        return CommittedRow(cast("R", row), source.commit(index))
 
     def _decode(self, chosen: list[tuple[RowSource, int]]) -> list[CommittedRow[R]]:
         """The decoded rows, one source at a time: decoding them one by one costs far more."""
         rows: dict[tuple[int, int], AnyRow] = {}
         for source in {id(source): source for source, _ in chosen}.values():
-            indexes = [at for owner, at in chosen if owner is source]
+            indexes = [index for owner, index in chosen if owner is source]
             decoded = zip(indexes, source.rows(indexes), strict=True)
-            rows |= {(id(source), at): row for at, row in decoded}
+            rows |= {(id(source), index): row for index, row in decoded}
         return [
-            CommittedRow(cast("R", rows[id(source), at]), source.commit(at))
-            for source, at in chosen
+            CommittedRow(cast("R", rows[id(source), index]), source.commit(index))
+            for source, index in chosen
         ]
 
 
 def _lazily(source: RowSource, depth: int, span: range) -> Iterator[tuple[KeyValue, int, int]]:
-    for at in span:
-        yield source.label(at), depth, at
+    for index in span:
+        yield source.label(index), depth, index

@@ -15,7 +15,24 @@ from arco.storage.entry import Entry
 
 DEFAULT_CATALOG = "default"
 SYSTEM = "client:arco"
-OBJECT = "object"  # the entry of a claim's ids for the id of a new object
+
+
+class ClaimId:
+    """The stored names of what the claim of a request fixes for a process that takes over."""
+
+    OBJECT = "object"  # the id of a new object
+    SPARE = "spare"  # the id of a new table if the first one is taken
+    TABLE = "table"  # the id of an existing table; empty if none has the name
+    TABLES = "tables"  # the same of a transaction, separated by commas
+    TRANSACTION = (
+        "transaction"  # the id of the transaction that the present holder of the claim writes
+    )
+    EARLIER = "earlier"  # the transactions of earlier holders, separated by commas
+    REMOVED = "removed"  # the keys of properties that a request removes, as JSON
+    PROTOCOL = "protocol"  # the API of the request, if it is not the catalog's own
+    STALE = "stale"  # why the request is refused: the object is not the version that If-Match names
+    KIND = "way"  # the kind of object, if a table format carries the request out
+    FORMAT = "format"  # that format; Iceberg if absent
 
 
 class Renderer(Protocol):
@@ -86,7 +103,7 @@ class ChangeWork:
         return claim.ids
 
     async def find(self, claim: Claim) -> Answer | None:
-        evidence = await find_evidence(self._reader.chain, claim, _requests)
+        evidence = await find_evidence(self._reader.chain, claim, committed_requests)
         if evidence.mine is None:
             self._absent_up_to = evidence.head.number
             return None
@@ -99,7 +116,7 @@ class ChangeWork:
             request=self._request_of(claim),
             actor=self._actor,
             request_id=claim.request_id,
-            new_id=claim.ids[OBJECT],
+            new_id=claim.ids[ClaimId.OBJECT],
             arrived_ms=self._runtime.clock.elapsed_ms(),
             done=self._runtime.tasks.event(),
             base=max(claim.base, self._absent_up_to),
@@ -113,5 +130,6 @@ class ChangeWork:
             return self._renderer.refused(problem)
 
 
-def _requests(entry: Entry) -> list[str]:
+def committed_requests(entry: Entry) -> list[str]:
+    """The requests that a manifest lists as committed."""
     return list(read_manifest(entry).requests)

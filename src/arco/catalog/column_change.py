@@ -17,7 +17,7 @@ from arco.catalog.name import check_column_name, check_comment
 from arco.core import json
 from arco.core.errors import Invalid
 
-MOST_COLUMNS = 10_000
+MAX_COLUMNS = 10_000
 
 _RECORDED = (
     *("column_id", "name", "data_type", "position", "nullable", "comment", "default_value"),
@@ -154,8 +154,8 @@ def pii_columns(columns: Sequence[ColumnRow]) -> tuple[str, ...]:
 
 
 def _refuse_duplicates(columns: Sequence[ColumnRow]) -> None:
-    if len(columns) > MOST_COLUMNS:
-        raise Invalid(f"a table has at most {MOST_COLUMNS} columns, not {len(columns)}")
+    if len(columns) > MAX_COLUMNS:
+        raise Invalid(f"a table has at most {MAX_COLUMNS} columns, not {len(columns)}")
     seen: set[str] = set()
     for column in columns:
         if column.name in seen:

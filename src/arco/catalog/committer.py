@@ -46,17 +46,17 @@ from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
 from arco.core.tasks import Task
 from arco.ledger.envelope import Envelope
-from arco.ledger.segment import LARGEST_BYTES, segment_key
+from arco.ledger.segment import MAX_BYTES, segment_key
 from arco.ledger.writer import LedgerWriter
 from arco.storage.entry import read_entry
 
-_MOST_STALLED_PASSES = 6
+_MAX_STALLED_PASSES = 6
 _STALL_PAUSE_MS = 10
-_MOST_REQUESTS = 512
+_MAX_REQUESTS = 512
 _LONG_WAIT_MS = 1_000  # longer than any store takes to answer: another process held the lease
 _GROUP_BYTES = 4 * 1024 * 1024
-_LARGEST_CHANGE_BYTES = LARGEST_BYTES - 64 * 1024  # leaves space for the envelope
-_LONGEST_MS = 25_000  # below the request timeout of a server, so that the caller gets an answer
+_MAX_CHANGE_BYTES = MAX_BYTES - 64 * 1024  # leaves space for the envelope
+_MAX_MS = 25_000  # below the request timeout of a server, so that the caller gets an answer
 
 # Raised while deciding, these concern the store or the caller's rights, not the request.
 _NOT_REFUSALS = (Unavailable, Unknown, Corrupt, Denied)
@@ -78,7 +78,7 @@ class StallDetector:
         is_same = (number, requests) == self._previous
         self._stalled_passes = self._stalled_passes + 1 if is_same else 0
         self._previous = (number, requests)
-        if self._stalled_passes > _MOST_STALLED_PASSES:
+        if self._stalled_passes > _MAX_STALLED_PASSES:
             raise Unavailable(
                 "the compactor publishes nothing; check that it serves the same store as this server"
             )
@@ -161,7 +161,7 @@ class Committer:
     async def _run(self) -> None:
         while self._queue:
             await self._runtime.tasks.turn()  # requests that arrive together share a group
-            group = [self._queue.popleft() for _ in range(min(len(self._queue), _MOST_REQUESTS))]
+            group = [self._queue.popleft() for _ in range(min(len(self._queue), _MAX_REQUESTS))]
             try:
                 await self._settle(group)
             except Exception as problem:
@@ -230,7 +230,7 @@ class Committer:
     def _in_time(self, requests: list[PendingRequest]) -> list[PendingRequest]:
         now = self._runtime.clock.elapsed_ms()
         for pending in requests:
-            if now - pending.arrived_ms > _LONGEST_MS:
+            if now - pending.arrived_ms > _MAX_MS:
                 pending.fail(Unavailable("too many concurrent changes of the catalog; retry"))
         return unanswered(requests)
 
@@ -394,9 +394,9 @@ async def _check_hold(pending: PendingRequest) -> None:
 
 def _event(runtime: Runtime, pending: PendingRequest, decision: Decision) -> Envelope:
     event = make_event(runtime, decision, request_id=pending.request_id, actor=pending.actor)
-    if len(event.payload) > _LARGEST_CHANGE_BYTES:
+    if len(event.payload) > _MAX_CHANGE_BYTES:
         raise Invalid(
-            f"a change has at most {_LARGEST_CHANGE_BYTES} bytes; split it into smaller changes"
+            f"a change has at most {_MAX_CHANGE_BYTES} bytes; split it into smaller changes"
         )
     return event
 

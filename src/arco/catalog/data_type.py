@@ -129,10 +129,10 @@ def print_string(text: str) -> str:
     return f"'{escaped}'"
 
 
-MOST_CHARACTERS = 65_536
-MOST_DEPTH = 64
-_MOST_INT = 2**31 - 1  # Spark counts in 32 bits
-_MOST_PRECISION = 38
+MAX_CHARACTERS = 65_536
+MAX_DEPTH = 64
+_MAX_INT = 2**31 - 1  # Spark counts in 32 bits
+_MAX_PRECISION = 38
 _SHORT = 80  # what is not longer is worth remembering
 
 _PLAIN = dict.fromkeys(("byte", "tinyint"), "tinyint")
@@ -167,8 +167,8 @@ _parse_cached = lru_cache(1_024)(_parse)  # catalogs have many columns and few t
 
 
 def _check_length(text: str) -> None:
-    if len(text) > MOST_CHARACTERS:
-        raise Invalid(f"a data type has at most {MOST_CHARACTERS} characters, not {len(text)}")
+    if len(text) > MAX_CHARACTERS:
+        raise Invalid(f"a data type has at most {MAX_CHARACTERS} characters, not {len(text)}")
 
 
 class _Parser:
@@ -203,8 +203,8 @@ class _Parser:
     def type(self, depth: int) -> str:
         """One type, `depth` levels down, in its normalised spelling."""
         token = self._take()
-        if depth > MOST_DEPTH:
-            raise token.refuse(f"types are nested more than {MOST_DEPTH} deep")
+        if depth > MAX_DEPTH:
+            raise token.refuse(f"types are nested more than {MAX_DEPTH} deep")
         word = token.keyword
         if word in _PLAIN:
             return _PLAIN[word]
@@ -281,7 +281,7 @@ class _Parser:
     def _decimal(self) -> str:
         precision, scale = 10, 0
         if self._skip("("):
-            precision = self._number("the precision", 1, _MOST_PRECISION)
+            precision = self._number("the precision", 1, _MAX_PRECISION)
             if self._skip(","):
                 scale = self._number("the scale", 0, precision)
             self._expect(")", "decimal(PRECISION,SCALE)")
@@ -289,7 +289,7 @@ class _Parser:
 
     def _sized(self, name: str) -> str:
         self._expect("(", f"{name}(LENGTH)")
-        length = self._number("the length", 0, _MOST_INT)
+        length = self._number("the length", 0, _MAX_INT)
         self._expect(")", f"{name}(LENGTH)")
         return f"{name}({length}){self._collation()}"
 
@@ -344,7 +344,7 @@ class _Parser:
 
     def _spatial(self, name: str) -> str:
         self._expect("(", f"{name}(SRID) or {name}(any)")
-        srid = "any" if self._skip_word("any") else str(self._number("the SRID", 0, _MOST_INT))
+        srid = "any" if self._skip_word("any") else str(self._number("the SRID", 0, _MAX_INT))
         self._expect(")", f"{name}(SRID) or {name}(any)")
         return f"{name}({srid})"
 
@@ -352,7 +352,7 @@ class _Parser:
         token = self._take()
         digits = token.text.lstrip("0") or token.text[:1]
         # Python refuses to read thousands of digits, so a long number is not read at all.
-        if digits.isascii() and digits.isdecimal() and len(digits) <= len(str(_MOST_INT)):
+        if digits.isascii() and digits.isdecimal() and len(digits) <= len(str(_MAX_INT)):
             value = int(digits)
             if least <= value <= most:
                 return value

@@ -54,7 +54,7 @@ from arco.catalog.name import check_name
 from arco.catalog.place import refuse_taken_since, take_place, take_places
 from arco.core.errors import AlreadyExists, Conflict, Invalid, NotFound
 
-_LONGEST_UUID = 128
+_MAX_UUID = 128
 
 
 async def attach_table(view: Lookup, request: AttachTable, context: DecisionContext) -> Decision:
@@ -245,8 +245,8 @@ async def _take_uuid(view: Lookup, row: TableRow) -> tuple[ObjectRow, ...]:
 def _uuid(request: AttachTable) -> str | None:
     """The uuid of a table for Iceberg clients, in lower case; None if it is the table's id."""
     given = None if request.table_uuid is None else request.table_uuid.lower()
-    if given is not None and not (0 < len(given) <= _LONGEST_UUID and given.isprintable()):
-        raise Invalid(f"the uuid of a table has 1 to {_LONGEST_UUID} printable characters")
+    if given is not None and not (0 < len(given) <= _MAX_UUID and given.isprintable()):
+        raise Invalid(f"the uuid of a table has 1 to {_MAX_UUID} printable characters")
     return None if given == request.table_id else given
 
 

@@ -27,7 +27,7 @@ from arco.catalog.decision import (
 from arco.catalog.location import check_location
 from arco.catalog.lookup import Lookup
 from arco.catalog.model import AnyRow, CatalogRow, ObjectRow, SchemaRow
-from arco.catalog.name import MOST_LEVELS, check_name, print_dotted
+from arco.catalog.name import MAX_LEVELS, check_name, print_dotted
 from arco.core.errors import AlreadyExists, Invalid, NotEmpty
 
 
@@ -88,8 +88,8 @@ async def create_schema(view: Lookup, request: CreateSchema, context: DecisionCo
     parent_id = None
     if request.parent:
         parent_id = (await view.schema_in(catalog.catalog_id, request.parent)).row.schema_id
-    if len(request.parent) >= MOST_LEVELS:
-        raise Invalid(f"schemas nest at most {MOST_LEVELS} levels deep")
+    if len(request.parent) >= MAX_LEVELS:
+        raise Invalid(f"schemas nest at most {MAX_LEVELS} levels deep")
     await refuse_taken_schema(view, catalog.catalog_id, parent_id, name)
     values = {
         "schema_id": context.new_id,

@@ -24,7 +24,7 @@ from arco.fold.tier1 import CATALOGS, COMMIT, SCHEMAS, TABLES
 from arco.storage.store import Store
 
 _IDS = {CATALOGS.name: "catalog_id", SCHEMAS.name: "schema_id", TABLES.name: "table_id"}
-_MOST_COMPARED = 2_000  # objects that one page looks at
+_MAX_COMPARED = 2_000  # objects that one page looks at
 _TURN_EVERY = 16
 _BOOKKEEPING = frozenset({"updated_at", "updated_by", "projected", "_moved"})
 
@@ -86,7 +86,7 @@ async def diff(
         if difference is not None:
             differences.append(difference)
             column_count += _columns_in(difference)
-        if count == _MOST_COMPARED or len(differences) == limit or column_count >= most_columns:
+        if count == _MAX_COMPARED or len(differences) == limit or column_count >= most_columns:
             return Differences(differences, spot if count < len(spots) else None)
         if count % _TURN_EVERY == 0:
             await tasks.turn()  # without store requests the loop would block other tasks
@@ -119,7 +119,7 @@ def _collect(newest: dict[str, int], rows: pa.Table, column: str, number: int) -
 
 def _first(newest: dict[str, int], after: DiffPosition | None) -> list[DiffPosition]:
     spots = (DiffPosition(commit, object_id) for object_id, commit in newest.items())
-    return nsmallest(_MOST_COMPARED + 1, (s for s in spots if after is None or s > after))
+    return nsmallest(_MAX_COMPARED + 1, (s for s in spots if after is None or s > after))
 
 
 def _columns_in(difference: Difference) -> int:

@@ -27,13 +27,13 @@ from arco.storage.store import Store
 
 FORMAT = 1
 
-LONGEST_LIFE_MS = 60_000  # waiters wait no longer, whatever the stored epoch says
+MAX_LIFE_MS = 60_000  # waiters wait no longer, whatever the stored epoch says
 
-_LOOK_MS = 200  # the longest pause between two reads
+_POLL_MS = 200  # the longest pause between two reads
 
 # How long the others wait for the named process: time for its next read and its create. After that it has
 # left or died, and any process may take the epoch.
-_COURTESY_MS = 500
+_HANDOVER_MS = 500
 
 _HINTS = ".renewal.json"
 _STORED = re.compile(r"locks/[^/]+/([0-9]{20})\.(?:[a-z]+\.)*json")
@@ -67,7 +67,7 @@ class LeaseWaiter(msgspec.Struct, frozen=True, kw_only=True):
     waited_ms: int
 
 
-Note = TypeVar("Note", Renewal, LeaseWaiter)
+HintT = TypeVar("HintT", Renewal, LeaseWaiter)
 
 
 class Epochs:
@@ -98,7 +98,7 @@ class Epochs:
         """Whether a process waits for the end of an epoch."""
         return await self.waiting(epoch) is not None
 
-    async def wait_in_line(self, waiting: LeaseWaiter) -> bool:
+    async def record_waiter(self, waiting: LeaseWaiter) -> bool:
         """Record that a process waits for the end of an epoch; whether that succeeded."""
         key = self._key(waiting.epoch, "waiting.renewal")
         return await self._store.put_hint(key, json.encode(waiting))
@@ -128,25 +128,25 @@ def _is_below(key: str, number: int) -> bool:
     return stored is not None and int(stored[1]) < number
 
 
-def _read(raw: bytes, kind: type[Note], epoch: int) -> Note | None:
+def _read(raw: bytes, kind: type[HintT], epoch: int) -> HintT | None:
     """The hint in `raw`, or None if it is not a valid one about `epoch`."""
     try:
-        note = json.decode(raw, kind)
+        hint = json.decode(raw, kind)
     except Invalid:
         return None
-    return note if (note.format, note.epoch) == (FORMAT, epoch) else None
+    return hint if (hint.format, hint.epoch) == (FORMAT, epoch) else None
 
 
 @dataclass
-class _Sight:
+class _Observation:
     """What this process has observed of one epoch."""
 
     epoch: int
     waited_ms: int = 0  # how long this process had waited before
     count: int | None = None
     count_ms: float = 0.0  # when this count was first read
-    stood_back_ms: float | None = None  # since when it is over and another process goes next
-    in_line: bool = False  # whether the hint names this process, or one that waited longer
+    deferred_since_ms: float | None = None  # since when it is over and another process goes next
+    is_registered: bool = False  # whether the hint names this process, or one that waited longer
 
 
 class LeaseCandidate:
@@ -157,19 +157,19 @@ class LeaseCandidate:
         self._clock = runtime.clock
         self._epochs = epochs
         self._mine = mine
-        self._sight = _Sight(-1)
+        self._observation = _Observation(-1)
         self._after: Head | None = None
         self._waits_since_ms: float | None = None
 
-    def rested(self, last: Head) -> None:
+    def ended_idle(self, last: Head) -> None:
         """Note that our epoch ended for lack of work, and no process waited."""
         self._after = last
 
-    def yielded(self, last: Head) -> None:
+    def handed_over(self, last: Head) -> None:
         """Note that our epoch ended because another process waits, which goes next."""
-        self._sight = _Sight(last.number, stood_back_ms=self._clock.elapsed_ms())
+        self._observation = _Observation(last.number, deferred_since_ms=self._clock.elapsed_ms())
 
-    def passed(self) -> None:
+    def lost(self) -> None:
         """Note that another process has taken an epoch after ours."""
         self._after = None
 
@@ -198,8 +198,8 @@ class LeaseCandidate:
                     return taken
                 head, is_free = None, False
                 continue
-            await self._clock.sleep(_LOOK_MS * (0.5 + self._rng.random() / 2))
-            if self._sight.stood_back_ms is not None:
+            await self._clock.sleep(_POLL_MS * (0.5 + self._rng.random() / 2))
+            if self._observation.deferred_since_ms is not None:
                 head = None  # the named process has taken it by now, or soon will
         return None
 
@@ -228,50 +228,52 @@ class LeaseCandidate:
         if head.entry is None:
             return True
         epoch = head.entry.body(Epoch)
-        if self._sight.epoch != head.number:
-            self._sight = _Sight(head.number, self._waited_ms())
-        sight = self._sight
-        if sight.stood_back_ms is not None:
-            return self._clock.elapsed_ms() - sight.stood_back_ms >= _COURTESY_MS
+        if self._observation.epoch != head.number:
+            self._observation = _Observation(head.number, self._waited_ms())
+        observation = self._observation
+        if observation.deferred_since_ms is not None:
+            return self._clock.elapsed_ms() - observation.deferred_since_ms >= _HANDOVER_MS
         # An epoch of this process is over too: it would not take another one otherwise.
         is_mine = epoch.holder == self._mine.holder
-        if is_mine or await self._has_ended(sight, min(epoch.life_ms, LONGEST_LIFE_MS)):
-            return await self._is_next(sight)
-        await self._stand_in_line(sight)
+        if is_mine or await self._has_ended(observation, min(epoch.life_ms, MAX_LIFE_MS)):
+            return await self._is_next(observation)
+        await self._register_waiter(observation)
         return False
 
     def _waited_ms(self) -> int:
         since_ms = self._waits_since_ms
         return 0 if since_ms is None else int(self._clock.elapsed_ms() - since_ms)
 
-    async def _has_ended(self, sight: _Sight, life_ms: int) -> bool:
+    async def _has_ended(self, observation: _Observation, life_ms: int) -> bool:
         """Whether the epoch of another process is over, by one more read."""
         sent_ms = self._clock.elapsed_ms()
-        renewal = await self._epochs.renewal(sight.epoch)
+        renewal = await self._epochs.renewal(observation.epoch)
         if renewal is None or renewal.released:
             return True
-        if renewal.count != sight.count:
-            sight.count, sight.count_ms = renewal.count, self._clock.elapsed_ms()
+        if renewal.count != observation.count:
+            observation.count, observation.count_ms = renewal.count, self._clock.elapsed_ms()
             return False
-        return sent_ms - sight.count_ms >= life_ms
+        return sent_ms - observation.count_ms >= life_ms
 
-    async def _is_next(self, sight: _Sight) -> bool:
+    async def _is_next(self, observation: _Observation) -> bool:
         """Whether no other process has waited longer for the end of an epoch."""
-        first = await self._epochs.waiting(sight.epoch)
+        first = await self._epochs.waiting(observation.epoch)
         if first is None or first.waiter == self._mine.holder:
             return True
-        sight.stood_back_ms = self._clock.elapsed_ms()
+        observation.deferred_since_ms = self._clock.elapsed_ms()
         return False
 
-    async def _stand_in_line(self, sight: _Sight) -> None:
+    async def _register_waiter(self, observation: _Observation) -> None:
         """Record this process as the one that has waited longest, unless another has.
 
         The next read checks it again: a process that waited less may have written at the same time.
         """
-        if sight.in_line:
+        if observation.is_registered:
             return
-        mine = LeaseWaiter(epoch=sight.epoch, waiter=self._mine.holder, waited_ms=sight.waited_ms)
-        first = await self._epochs.waiting(sight.epoch)
-        sight.in_line = first is not None and first.waited_ms >= mine.waited_ms
-        if not sight.in_line:
-            await self._epochs.wait_in_line(mine)
+        mine = LeaseWaiter(
+            epoch=observation.epoch, waiter=self._mine.holder, waited_ms=observation.waited_ms
+        )
+        first = await self._epochs.waiting(observation.epoch)
+        observation.is_registered = first is not None and first.waited_ms >= mine.waited_ms
+        if not observation.is_registered:
+            await self._epochs.record_waiter(mine)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from arco.catalog.change import OBJECT, ChangeWork, Renderer, change
+from arco.catalog.change import ChangeWork, ClaimId, Renderer, change
 from arco.catalog.committer import Committer
 from arco.catalog.ddl import (
     AddColumns,
@@ -31,19 +31,15 @@ from arco.catalog.ddl import (
     destination,
 )
 from arco.catalog.model import ObjectKind, TableFormat, TableRow
-from arco.catalog.pending_request import ChangeResult
+from arco.catalog.pending_request import Caller, ChangeResult
 from arco.catalog.snapshot import Snapshot
-from arco.catalog.table_format import Caller, FormatOperation, TableFormatPort, ViewDefinition
+from arco.catalog.table_format import FormatOperation, TableFormatPort, ViewDefinition
 from arco.core.errors import Invalid, NotFound, Unsupported
 from arco.core.ids import new_object_id
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import ClaimHold, ClaimTerms, IdempotentWork, perform_without_key
 
 VIEW_FORMAT = TableFormat.ICEBERG  # of all views
-
-# In the ids of a claim, if a format carries the request out: the kind of object, and the format.
-_KIND = "way"
-_FORMAT = "format"  # Iceberg if absent
 
 
 class FormatRoute(NamedTuple):
@@ -87,11 +83,13 @@ class FormatRouter:
 
     def work(self, request: CatalogRequest, caller: Caller, renderer: Renderer) -> IdempotentWork:
         """A request as work under its idempotency key."""
-        ids: dict[str, str] = {OBJECT: new_object_id(self._reader.store.runtime)}
-        plain = ChangeWork(
+        ids: dict[str, str] = {ClaimId.OBJECT: new_object_id(self._reader.store.runtime)}
+        catalog_work = ChangeWork(
             self._committer, lambda _: catalog_form(request), caller.actor, renderer, ids
         )
-        return _RoutedWork(self, request, caller, plain, renderer) if self._formats else plain
+        if not self._formats:
+            return catalog_work
+        return _RoutedWork(self, request, caller, catalog_work, renderer)
 
     async def describe_view(self, name: TableName) -> ViewDefinition:
         """The definition of a view, or `NotFound`."""
@@ -101,27 +99,32 @@ class FormatRouter:
     def require_views(self) -> None:
         """`Unsupported` if the format of views is not served."""
         if VIEW_FORMAT not in self._formats:
-            raise Unsupported("there are no views where Iceberg is not served")
+            raise Unsupported(
+                "views need the Iceberg catalog, and this server runs without it; start it with "
+                "`arco up` or `arco api`"
+            )
 
-    async def is_dead(self, row: TableRow) -> bool:
-        """Whether a table with an unresolved name does not exist, whatever the catalog says (P31)."""
+    async def is_dropped(self, row: TableRow) -> bool:
+        """Whether a table with an unresolved name was dropped, whatever the catalog says (P31)."""
         port = self._port(row)
-        return port is not None and await port.is_dead(row.table_id)
+        return port is not None and await port.is_dropped(row.table_id)
 
-    async def release_dead_names(self, schema: SchemaName) -> None:
-        """Release dead names, so that they do not keep a schema alive (P31)."""
+    async def release_names(self, schema: SchemaName) -> None:
+        """Release the names of dropped tables, so that they do not keep a schema alive (P31)."""
         for port in self._formats.values():
-            await port.release_dead_names(schema)
+            await port.release_names(schema)
 
     async def route(self, request: CatalogRequest) -> FormatRoute | None:
         """The format that carries a request out; None if the catalog does.
 
-        Dead names are released first, so that the catalog decides as if they did not exist (P31).
+        Names of dropped tables are released first, so that the catalog decides without them (P31).
         """
         if isinstance(request, CreateTable):
             if request.format in self._formats:
                 return FormatRoute(request.format, ObjectKind.TABLE)
-            await self._free(TableName(request.schema.catalog, request.schema.path, request.name))
+            await self._release_name(
+                TableName(request.schema.catalog, request.schema.path, request.name)
+            )
             return None
         if isinstance(request, CreateView):
             self.require_views()
@@ -145,7 +148,7 @@ class FormatRouter:
             return port.drop(request, kind, caller)
         if isinstance(request, UpdateTable | AddColumns | UpdateColumn | DropColumn):
             return port.alter(request, kind, caller)
-        raise Invalid("the request is not about a table or a view")
+        raise TypeError(f"{type(request).__name__} is not a request of a table format")
 
     async def _route_named(
         self, request: UpdateTable | DropTable | ColumnRequest
@@ -163,9 +166,9 @@ class FormatRouter:
             port = self._formats[table_format]
             if port.decides(request):
                 return FormatRoute(table_format, row.kind)
-            await port.release_if_dead(row)
+            await port.release_name_of(row)
         elif isinstance(request, UpdateTable) and destination(request) != request.target:
-            await self._free(destination(request))
+            await self._release_name(destination(request))
         return None
 
     async def _route_dropped(self, request: Undrop) -> FormatRoute | None:
@@ -183,7 +186,7 @@ class FormatRouter:
         if not isinstance(row, TableRow):
             return None
         catalog, *schema, name = await snapshot.levels(row)
-        await self._free(TableName(catalog, tuple(schema), request.name or name))
+        await self._release_name(TableName(catalog, tuple(schema), request.name or name))
         if row.format is None or row.format not in self._formats:
             return None
         return FormatRoute(row.format, row.kind)
@@ -196,46 +199,47 @@ class FormatRouter:
         row = None if snapshot is None else await _find_row(snapshot, name)
         return await _find_row(await self._reader.head(), name) if row is None else row
 
-    async def _free(self, name: TableName) -> None:
-        """Release a name that another object is about to get, if its table is dead."""
+    async def _release_name(self, name: TableName) -> None:
+        """Release a name that another object is about to get, if its table was dropped."""
         snapshot = self._reader.remembered()
         row = None if snapshot is None else await _find_row(snapshot, name)
         port = None if row is None else self._port(row)
         if port is not None:
-            await port.free_name(name)
+            await port.release_name(name)
 
 
 class _RoutedWork:
     """A request with a key, which the catalog or a format carries out.
 
-    Its claim fixes which: a retry takes the same way even if the name was dropped or reused since.
+    Its claim fixes which: a retry is routed the same even if the name was dropped or reused since.
     """
 
     def __init__(
         self,
-        changes: FormatRouter,
+        router: FormatRouter,
         request: CatalogRequest,
         caller: Caller,
-        plain: IdempotentWork,
+        catalog_work: IdempotentWork,
         renderer: Renderer,
     ) -> None:
-        self._changes = changes
+        self._router = router
         self._request = request
         self._caller = caller
-        self._plain = plain
+        self._catalog_work = catalog_work
         self._renderer = renderer
         self._operation: FormatOperation | None = None
 
     async def terms(self) -> ClaimTerms:
-        route = await self._changes.route(self._request)
+        route = await self._router.route(self._request)
         if route is None:
-            return await self._plain.terms()
+            return await self._catalog_work.terms()
         terms = await self._begin(route).work.terms()
-        if not terms.ids.get("table", "-") and await self._changes.route(self._request) is None:
-            return await self._plain.terms()  # the remembered row of the name was stale
-        ids = {**terms.ids, _KIND: str(route.kind)}
+        is_unknown_table = terms.ids.get(ClaimId.TABLE) == ""
+        if is_unknown_table and await self._router.route(self._request) is None:
+            return await self._catalog_work.terms()  # the remembered row of the name was stale
+        ids = {**terms.ids, ClaimId.KIND: str(route.kind)}
         if route.format is not TableFormat.ICEBERG:
-            ids[_FORMAT] = str(route.format)
+            ids[ClaimId.FORMAT] = str(route.format)
         return ClaimTerms(ids, terms.base)
 
     def renew(self, claim: Claim) -> dict[str, str]:
@@ -244,27 +248,27 @@ class _RoutedWork:
     async def find(self, claim: Claim) -> Answer | None:
         operation = self._claimed(claim)
         if operation is None:
-            return await self._plain.find(claim)
+            return await self._catalog_work.find(claim)
         answer = await operation.work.find(claim)
         return None if answer is None else await self._answer(operation, answer)
 
     async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
         operation = self._claimed(claim)
         if operation is None:
-            return await self._plain.perform(claim, hold)
+            return await self._catalog_work.perform(claim, hold)
         return await self._answer(operation, await operation.work.perform(claim, hold))
 
     def _begin(self, route: FormatRoute) -> FormatOperation:
         if self._operation is None:
-            self._operation = self._changes.operation(self._request, route, self._caller)
+            self._operation = self._router.operation(self._request, route, self._caller)
         return self._operation
 
     def _claimed(self, claim: Claim) -> FormatOperation | None:
         """The operation that the claim was made for; None if it is the catalog's."""
-        if _KIND not in claim.ids:
+        if ClaimId.KIND not in claim.ids:
             return None
-        table_format = TableFormat(claim.ids.get(_FORMAT, TableFormat.ICEBERG))
-        return self._begin(FormatRoute(table_format, ObjectKind(claim.ids[_KIND])))
+        table_format = TableFormat(claim.ids.get(ClaimId.FORMAT, TableFormat.ICEBERG))
+        return self._begin(FormatRoute(table_format, ObjectKind(claim.ids[ClaimId.KIND])))
 
     async def _answer(self, operation: FormatOperation, answer: Answer) -> Answer:
         if not answer.succeeded:

@@ -122,7 +122,7 @@ async def _version(
     except NotFound:
         made_by = None
     commit = None if made_by is None else await read_commit(reader.store, made_by.commit)
-    operation = None if commit is None else await _last_operation(snapshot, row, commit.deeds)
+    operation = None if commit is None else await _last_operation(snapshot, row, commit.operations)
     return Version(
         number=number,
         commit_ulid=None if commit is None else commit.commit_ulid,

@@ -14,7 +14,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from arco.catalog.epoch import LONGEST_LIFE_MS, Epoch, Epochs, LeaseCandidate, Renewal
+from arco.catalog.epoch import MAX_LIFE_MS, Epoch, Epochs, LeaseCandidate, Renewal
 from arco.core.errors import ArcoError, Invalid, Unavailable
 from arco.core.ids import new_ulid
 from arco.core.tasks import AsyncEvent, Task
@@ -50,8 +50,8 @@ class Lease:
     """The lease of one domain, for one worker of one process."""
 
     def __init__(self, store: Store, domain: str, *, holder: str, life_ms: int = LIFE_MS) -> None:
-        if not 0 < life_ms <= LONGEST_LIFE_MS:
-            raise Invalid(f"a lease lives 1 to {LONGEST_LIFE_MS} ms, not {life_ms}")
+        if not 0 < life_ms <= MAX_LIFE_MS:
+            raise Invalid(f"a lease lives 1 to {MAX_LIFE_MS} ms, not {life_ms}")
         runtime = store.runtime
         self._clock = runtime.clock
         self._tasks = runtime.tasks
@@ -110,7 +110,7 @@ class Lease:
 
     def lost(self) -> None:
         """A newer token than ours exists: the next `hold` takes a new epoch."""
-        self._turn.passed()
+        self._turn.lost()
         if self._held is not None:
             self._drop(self._held)
 
@@ -217,7 +217,7 @@ class Lease:
             held.is_awaited = awaited
             self._drop(held)
             if not awaited:
-                self._turn.rested(held.head)
+                self._turn.ended_idle(held.head)
 
     async def _write_release(self, held: _Held) -> None:
         """Write the release, until that succeeds or the epoch has expired anyway."""
@@ -236,7 +236,7 @@ class Lease:
         """Give up an epoch; its keeper writes the release."""
         self._held = None
         if held.is_awaited:
-            self._turn.yielded(held.head)
+            self._turn.handed_over(held.head)
         held.wake.set()
 
     def _idle_for(self, held: _Held, now: float) -> bool:

@@ -26,10 +26,10 @@ _SCHEMES = frozenset(
 )
 _WITH_CONTAINER_BEFORE_AT = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 # Schemes of engines that name the same store.
-_SAME = {"s3a": "s3", "s3n": "s3", "abfs": "abfss", "wasb": "abfss", "wasbs": "abfss"}
+_SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3", "abfs": "abfss", "wasb": "abfss", "wasbs": "abfss"}
 _WAREHOUSE = "warehouse/"
 _FILE_ROOT = "file:///"  # managed locations are compared like those of a lenient file system
-_LONGEST = 2_048
+_MAX_CHARACTERS = 2_048
 _UNESCAPED = 2  # how often software between client and store may unescape a location
 
 
@@ -45,15 +45,15 @@ def check_location(
 
     `declared` are the canonical locations below which tables are allowed; None allows any.
     """
-    spelled = spell(location)
+    normalized = normalize_location(location)
     for root in own_roots:
-        if overlap(spelled, root):
+        if overlap(normalized, root):
             raise Invalid(
                 "this place belongs to Arco itself: leave the location out for a managed table"
             )
     if declared is not None and not canonical(location).startswith(tuple(declared)):
         raise undeclared(location)
-    return spelled
+    return normalized
 
 
 def undeclared(location: str) -> Invalid:
@@ -64,7 +64,7 @@ def undeclared(location: str) -> Invalid:
     )
 
 
-def spell(location: str) -> str:
+def normalize_location(location: str) -> str:
     """`location` with its scheme in lower case and a trailing slash, or `Invalid`."""
     check_text(location)
     try:
@@ -81,15 +81,15 @@ def spell(location: str) -> str:
     _refuse_odd_bucket(scheme, parts.netloc, host)
     if parts.path and not parts.path.startswith("/"):
         raise Invalid(f"a location has two slashes behind its scheme: {scheme}://")
-    refuse_tricks(parts.path)
+    check_escapes(parts.path)
     path = parts.path.rstrip("/")
     return f"{scheme}://{parts.netloc}{path}/"
 
 
 def canonical(location: str) -> str:
     """`location` in the canonical spelling of its store, so that equal locations are equal texts."""
-    scheme, _, rest = spell(location).partition("://")
-    canonical_scheme = _SAME.get(scheme, scheme)
+    scheme, _, rest = normalize_location(location).partition("://")
+    canonical_scheme = _SCHEME_ALIASES.get(scheme, scheme)
     if canonical_scheme == "abfss":
         bucket, _, path = rest.partition("/")
         rest = f"{bucket.lower().replace('.blob.core.', '.dfs.core.')}/{path}"
@@ -98,17 +98,19 @@ def canonical(location: str) -> str:
 
 def overlap(one: str, other: str) -> bool:
     """Whether two locations may be the same, or one inside the other, for any engine."""
-    one, other = (likeness(each if each.endswith("/") else f"{each}/") for each in (one, other))
+    one, other = (
+        comparison_key(each if each.endswith("/") else f"{each}/") for each in (one, other)
+    )
     return one.startswith(other) or other.startswith(one)
 
 
 def check_text(location: str) -> None:
     """`Invalid` for text that cannot be a location."""
-    if len(location) > _LONGEST or not location.isprintable() or "\\" in location:
-        raise Invalid(f"a location is a URL of at most {_LONGEST} printable characters")
+    if len(location) > _MAX_CHARACTERS or not location.isprintable() or "\\" in location:
+        raise Invalid(f"a location is a URL of at most {_MAX_CHARACTERS} printable characters")
 
 
-def refuse_tricks(path: str) -> None:
+def check_escapes(path: str) -> None:
     """`Invalid` for a path that changes its meaning when it is unescaped."""
     seen = path.rstrip("/")
     for _ in range(_UNESCAPED + 1):
@@ -119,7 +121,9 @@ def refuse_tricks(path: str) -> None:
             raise Invalid("a location hides no backslash and no control characters in escapes")
         seen, before = _unescape(seen), seen
     if seen != before:
-        raise Invalid("a location is not escaped again and again: write its path as it is")
+        raise Invalid(
+            "the path of the location is percent-encoded more than once; write it unescaped"
+        )
 
 
 def _refuse_odd_bucket(scheme: str, netloc: str, host: str) -> None:
@@ -141,7 +145,7 @@ def _unescape(text: str) -> str:
         raise Invalid("a location has no escapes that are not UTF-8") from problem
 
 
-def likeness(location: str) -> str:
+def comparison_key(location: str) -> str:
     """A normalised spelling for comparisons: locations that any engine may treat as equal are equal.
 
     Engines unescape, hosts ignore case, and some file systems ignore case and Unicode composition. The
@@ -149,7 +153,7 @@ def likeness(location: str) -> str:
     """
     scheme, _, rest = location.partition("://")
     host, slash, path = rest.partition("/")
-    canonical_scheme = _SAME.get(scheme, scheme)
+    canonical_scheme = _SCHEME_ALIASES.get(scheme, scheme)
     if canonical_scheme in ("az", "abfss"):
         canonical_scheme, host = "az", host.partition("@")[0]
     while (unescaped := unquote(path)) != path:
@@ -169,7 +173,7 @@ def check_attached(location: str, own_roots: Sequence[str]) -> str:
     if not is_managed(location):
         return check_location(location, own_roots)
     check_text(location)
-    refuse_tricks("/" + location)
+    check_escapes("/" + location)
     if not is_id(managed_by(location) or "") or "?" in location or "#" in location:
         raise Invalid("a location in the workspace is warehouse/, the id of a table, and a path")
     return location.rstrip("/") + "/"
@@ -181,7 +185,7 @@ def managed_by(location: str) -> str | None:
 
 
 def is_id(text: str) -> bool:
-    """Whether a text can be the id of a table: a UUID in lower case."""
+    """Whether a text can be the id of an object: a UUID in lower case."""
     try:
         return str(UUID(text)) == text
     except ValueError:
@@ -190,8 +194,8 @@ def is_id(text: str) -> bool:
 
 def place_name(location: str) -> str:
     """The place name of a validated location."""
-    spelled = likeness(_FILE_ROOT + location if is_managed(location) else location)
-    return spelled.removeprefix(_FILE_ROOT if is_managed(location) else "").rstrip("/") + "/"
+    normalized = comparison_key(_FILE_ROOT + location if is_managed(location) else location)
+    return normalized.removeprefix(_FILE_ROOT if is_managed(location) else "").rstrip("/") + "/"
 
 
 def at_or_above(place: str) -> list[str]:

@@ -45,7 +45,7 @@ class Lookup(ABC):
 
     async def catalog(self, name: str) -> CommittedRow[CatalogRow]:
         """A catalog by its name."""
-        committed = (await self._catalogs()).at((), name)
+        committed = (await self._catalogs()).live_row((), name)
         if committed is None:
             raise NotFound(f"there is no catalog {name!r}")
         return committed
@@ -72,7 +72,7 @@ class Lookup(ABC):
         bucket = await self._schemas()
         parent, committed = "", None
         for depth, level in enumerate(path, start=1):
-            committed = bucket.at((catalog_id, parent), level)
+            committed = bucket.live_row((catalog_id, parent), level)
             if committed is None:
                 raise NotFound(f"there is no schema {'.'.join(path[:depth])!r}")
             parent = committed.row.schema_id
@@ -103,7 +103,7 @@ class Lookup(ABC):
 
     async def table_in(self, schema_id: str, name: str) -> CommittedRow[TableRow]:
         """A table or view by its name in a schema."""
-        committed = (await self.bucket(TABLES, schema_id, TableRow)).at((schema_id,), name)
+        committed = (await self.bucket(TABLES, schema_id, TableRow)).live_row((schema_id,), name)
         if committed is None:
             raise NotFound(f"there is no table {name!r} in this schema")
         return committed
@@ -125,16 +125,16 @@ class Lookup(ABC):
 
     async def has_catalog(self, name: str) -> bool:
         """Whether a name is taken among the catalogs."""
-        return (await self._catalogs()).at((), name) is not None
+        return (await self._catalogs()).live_row((), name) is not None
 
     async def has_schema(self, catalog_id: str, parent_id: str | None, name: str) -> bool:
         """Whether a name is taken among the schemas of a parent."""
-        return (await self._schemas()).at((catalog_id, parent_id or ""), name) is not None
+        return (await self._schemas()).live_row((catalog_id, parent_id or ""), name) is not None
 
     async def has_table(self, schema_id: str, name: str) -> bool:
         """Whether a name is taken among the tables and views of a schema."""
         bucket = await self.bucket(TABLES, schema_id, TableRow)
-        return bucket.at((schema_id,), name) is not None
+        return bucket.live_row((schema_id,), name) is not None
 
     async def columns(self, table_id: str) -> list[CommittedRow[ColumnRow]]:
         """The columns of a table, by position."""

@@ -132,7 +132,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: CommitKind
     created_at: datetime
     event_paths: tuple[str, ...] = ()
-    deeds: tuple[CommitOperation, ...] = ()
+    operations: tuple[CommitOperation, ...] = msgspec.field(name="deeds", default=())
     streams: dict[str, tuple[int, int]] = msgspec.field(default_factory=dict)  # first, last segment
     counts: Counts | None = None
     added: tuple[Ref, ...] = ()

@@ -13,16 +13,16 @@ from collections.abc import Mapping, Sequence
 from arco.core.errors import Invalid
 
 LEVEL = "\x1f"  # joins the levels of a schema in a URL; a control character, so in no name
-MOST_LEVELS = 32
-MOST_NAME_BYTES = 255
-MOST_TEXT_BYTES = 64 * 1024  # of a comment, and of a property's value
-MOST_PROPERTIES = 1_000
-MOST_PROPERTIES_BYTES = 1024 * 1024  # of all keys and values of one object together
-MOST_TAGS = 100
+MAX_LEVELS = 32
+MAX_NAME_BYTES = 255
+MAX_TEXT_BYTES = 64 * 1024  # of a comment, and of a property's value
+MAX_PROPERTIES = 1_000
+MAX_PROPERTIES_BYTES = 1024 * 1024  # of all keys and values of one object together
+MAX_TAGS = 100
 RESERVED = "arco."  # keys of properties that only Arco itself sets
 
 # A catalog may stand before the levels of a schema on the command line, and a table after them.
-_MOST_PARTS = MOST_LEVELS + 2
+_MAX_PARTS = MAX_LEVELS + 2
 _PART = re.compile(r'"((?:[^"]|"")*+)"|([^."]+)')
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -59,7 +59,7 @@ def _not_a_name(name: str, what: str, problem: str) -> Invalid:
 
 
 def _problem(name: str) -> str | None:
-    if problem := _length_problem(name, 1, MOST_NAME_BYTES):
+    if problem := _length_problem(name, 1, MAX_NAME_BYTES):
         return problem
     if match := _CONTROL.search(name):
         return f"it holds the control character U+{ord(match[0]):04X}"
@@ -88,7 +88,7 @@ def _is_visible(letter: str) -> bool:
 
 def check_comment(text: str) -> str:
     """`text` as it is, if it may be a comment: lines and tabs, but no other control characters."""
-    if problem := _length_problem(text, 0, MOST_TEXT_BYTES):
+    if problem := _length_problem(text, 0, MAX_TEXT_BYTES):
         raise Invalid(f"a comment is not valid: {problem}")
     if match := _CONTROL_IN_TEXT.search(text):
         raise Invalid(f"a comment is not valid: it holds U+{ord(match[0]):04X}")
@@ -100,11 +100,11 @@ def check_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
     A value may hold control characters: engines keep their delimiters in properties.
     """
-    if len(properties) > MOST_PROPERTIES:
-        raise Invalid(f"{len(properties)} properties are too many: at most {MOST_PROPERTIES}")
+    if len(properties) > MAX_PROPERTIES:
+        raise Invalid(f"{len(properties)} properties are too many: at most {MAX_PROPERTIES}")
     for key in properties:
         shown = f"{key[:80]!r}"
-        if problem := _length_problem(key, 1, MOST_NAME_BYTES):
+        if problem := _length_problem(key, 1, MAX_NAME_BYTES):
             raise Invalid(f"the key {shown} of a property is not valid: {problem}")
         if match := _CONTROL.search(key):
             raise Invalid(f"the key {shown} of a property holds U+{ord(match[0]):04X}")
@@ -118,12 +118,12 @@ def check_property_sizes(properties: Mapping[str, str]) -> None:
     """`Invalid` if a value, or all keys and values together, have too many bytes."""
     total_bytes = 0
     for key, value in properties.items():
-        if problem := _length_problem(value, 0, MOST_TEXT_BYTES):
+        if problem := _length_problem(value, 0, MAX_TEXT_BYTES):
             raise Invalid(f"the value of the property {key[:80]!r} is not valid: {problem}")
         total_bytes += len(key.encode()) + len(value.encode())
-    if total_bytes > MOST_PROPERTIES_BYTES:
+    if total_bytes > MAX_PROPERTIES_BYTES:
         raise Invalid(
-            f"the properties have {total_bytes} bytes together, and at most {MOST_PROPERTIES_BYTES} "
+            f"the properties have {total_bytes} bytes together, and at most {MAX_PROPERTIES_BYTES} "
             "are kept: set fewer, or remove some"
         )
 
@@ -131,8 +131,8 @@ def check_property_sizes(properties: Mapping[str, str]) -> None:
 def check_tags(tags: Sequence[str]) -> list[str]:
     """`tags` in their order without repetitions, if each may be a name."""
     once = list(dict.fromkeys(tags))
-    if len(once) > MOST_TAGS:
-        raise Invalid(f"{len(once)} tags are too many: at most {MOST_TAGS}")
+    if len(once) > MAX_TAGS:
+        raise Invalid(f"{len(once)} tags are too many: at most {MAX_TAGS}")
     return [check_name(tag, "tag") for tag in once]
 
 
@@ -143,7 +143,7 @@ def check_owner(owner: str) -> str:
 
 def split_levels(text: str) -> tuple[str, ...]:
     """The levels of a schema out of a URL, where they are joined by `LEVEL`, after unescaping."""
-    return _check_levels(text.split(LEVEL, MOST_LEVELS))
+    return _check_levels(text.split(LEVEL, MAX_LEVELS))
 
 
 def join_levels(levels: Sequence[str]) -> str:
@@ -154,8 +154,8 @@ def join_levels(levels: Sequence[str]) -> str:
 def _check_levels(levels: Sequence[str]) -> tuple[str, ...]:
     if not levels:
         raise Invalid("a schema has at least one level")
-    if len(levels) > MOST_LEVELS:
-        raise Invalid(f"a schema has at most {MOST_LEVELS} levels")
+    if len(levels) > MAX_LEVELS:
+        raise Invalid(f"a schema has at most {MAX_LEVELS} levels")
     return tuple(check_name(level, "schema") for level in levels)
 
 
@@ -198,8 +198,8 @@ def _quote(part: str) -> str:
 
 
 def _check_parts(parts: Sequence[str]) -> tuple[str, ...]:
-    if len(parts) > _MOST_PARTS:
-        raise Invalid(f"a dotted name has at most {_MOST_PARTS} parts")
+    if len(parts) > _MAX_PARTS:
+        raise Invalid(f"a dotted name has at most {_MAX_PARTS} parts")
     return tuple(check_name(part, "part") for part in parts)
 
 

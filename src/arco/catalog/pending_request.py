@@ -1,4 +1,4 @@
-"""A request on its way to a commit, and the result that its caller waits for."""
+"""A request on its way to a commit: its caller, and the result that the caller waits for."""
 
 from dataclasses import dataclass
 
@@ -12,6 +12,18 @@ from arco.catalog.reader import SnapshotReader
 from arco.core.errors import ArcoError, Corrupt
 from arco.core.tasks import AsyncEvent
 from arco.ledger.idempotency import ClaimHold
+
+
+@dataclass(frozen=True)
+class Caller:
+    """The principal and engine that request an operation, and how and when they do."""
+
+    actor: str
+    engine: str | None
+    key: str | None  # the idempotency key
+    operation: str
+    arrived_ms: float
+    update_source: str  # the API of the request, as the events of table commits name it
 
 
 class ChangeResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +85,7 @@ async def read_change_result(reader: SnapshotReader, request_id: str, number: in
     if snapshot.manifest is None:
         raise Corrupt(f"manifest {number} is empty")
     commit = await read_commit(reader.store, snapshot.manifest.commit)
-    for operation in commit.deeds:
+    for operation in commit.operations:
         if operation.request_id == request_id:
             row = (await snapshot.find(operation.object_id, dropped=True)).row
             columns: tuple[ColumnRow, ...] = ()

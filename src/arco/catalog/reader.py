@@ -29,7 +29,7 @@ from arco.storage.store import Store
 _SNAPSHOTS = 32
 _ENTRIES_PER_READ = 16
 # Manifests on each side of the time in a commit id that are searched: clocks differ by less.
-_LONGEST_SEARCH = 512
+_MAX_SEARCH = 512
 
 
 class SnapshotReader:
@@ -159,7 +159,7 @@ async def search_commit(chain: Chain, commit_ulid: Ulid) -> Entry:
     nearest = await _newest_until(chain, _time_of(commit_ulid))
     middle = floor if nearest is None else nearest.number
     low, high = middle, middle - 1
-    while (low > floor or high < head) and high - low < _LONGEST_SEARCH:
+    while (low > floor or high < head) and high - low < _MAX_SEARCH:
         below = range(max(floor, low - _ENTRIES_PER_READ), low)
         higher = range(high + 1, min(head, high + _ENTRIES_PER_READ) + 1)
         for numbers in (higher, below):

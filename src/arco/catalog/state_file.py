@@ -99,19 +99,19 @@ class RowSource(Protocol):
     def exactly(self, parent: SortKey, label: KeyValue) -> range:
         """The rows of a parent with a label: any number of dropped ones, and at most one live."""
 
-    def key(self, at: int) -> SortKey:
+    def key(self, index: int) -> SortKey:
         """The key of a row."""
 
-    def label(self, at: int) -> KeyValue:
+    def label(self, index: int) -> KeyValue:
         """The label of a row: its last sort column."""
 
-    def state(self, at: int) -> RowState:
+    def state(self, index: int) -> RowState:
         """Whether the row is live."""
 
-    def commit(self, at: int) -> int:
+    def commit(self, index: int) -> int:
         """The number of the manifest that committed the row."""
 
-    def rows(self, at: Sequence[int]) -> list[AnyRow]:
+    def rows(self, indexes: Sequence[int]) -> list[AnyRow]:
         """The decoded rows."""
 
 
@@ -139,25 +139,27 @@ class StateFile:
 
     def find(self, key: SortKey) -> int | None:
         if self._table.key == self._table.sort:
-            at = bisect_left(self._all, key, key=self._sort_key)
-            return at if at < len(self._all) and self._sort_key(at) == key else None
+            index = bisect_left(self._all, key, key=self._sort_key)
+            return index if index < len(self._all) and self._sort_key(index) == key else None
         if self._rows.num_rows <= _SMALL_ROWS:
             return self._by_key.get(key)
         # A dict of a million keys would take a second to build and much memory; a scan is cheap.
         last = self._keys[-1]
-        for at in pc.indices_nonzero(pc.equal(last, pa.scalar(key[-1], last.type))).to_pylist():
-            if self.key(at) == key:
-                return int(at)
+        for index in pc.indices_nonzero(pc.equal(last, pa.scalar(key[-1], last.type))).to_pylist():
+            if self.key(index) == key:
+                return int(index)
         return None
 
     def span(self, parent: SortKey, after: KeyValue | None = None) -> range:
         depth = len(parent)
         low = (
-            bisect_left(self._all, parent, key=lambda at: self._sort_key(at)[:depth])
+            bisect_left(self._all, parent, key=lambda index: self._sort_key(index)[:depth])
             if after is None
             else bisect_right(self._all, (*parent, after), key=self._sort_key)
         )
-        high = bisect_right(self._all, parent, lo=low, key=lambda at: self._sort_key(at)[:depth])
+        high = bisect_right(
+            self._all, parent, lo=low, key=lambda index: self._sort_key(index)[:depth]
+        )
         return range(low, high)
 
     def exactly(self, parent: SortKey, label: KeyValue) -> range:
@@ -165,36 +167,36 @@ class StateFile:
         low = bisect_left(self._all, sort_key, key=self._sort_key)
         return range(low, bisect_right(self._all, sort_key, lo=low, key=self._sort_key))
 
-    def key(self, at: int) -> SortKey:
-        return tuple(column[at].as_py() for column in self._keys)
+    def key(self, index: int) -> SortKey:
+        return tuple(column[index].as_py() for column in self._keys)
 
-    def label(self, at: int) -> KeyValue:
-        value: KeyValue = self._sort[-1][at].as_py()
+    def label(self, index: int) -> KeyValue:
+        value: KeyValue = self._sort[-1][index].as_py()
         return value
 
-    def state(self, at: int) -> RowState:
-        if self._moved is not None and self._moved[at].as_py():
+    def state(self, index: int) -> RowState:
+        if self._moved is not None and self._moved[index].as_py():
             return RowState.MOVED
-        dropped = self._dropped is not None and self._dropped[at].is_valid
+        dropped = self._dropped is not None and self._dropped[index].is_valid
         return RowState.DROPPED if dropped else RowState.LIVE
 
-    def commit(self, at: int) -> int:
-        return int(self._commit[at].as_py())
+    def commit(self, index: int) -> int:
+        return int(self._commit[index].as_py())
 
-    def rows(self, at: Sequence[int]) -> list[AnyRow]:
-        if len(at) == 1:
-            return [self._row(at[0])]
-        wanted = pa.array(at, pa.int64())
+    def rows(self, indexes: Sequence[int]) -> list[AnyRow]:
+        if len(indexes) == 1:
+            return [self._row(indexes[0])]
+        wanted = pa.array(indexes, pa.int64())
         return self._decode([column.take(wanted) for column in self._columns.values()])
 
-    def _row(self, at: int) -> AnyRow:
+    def _row(self, index: int) -> AnyRow:
         """One row; a few stay decoded, because every request reads its catalog and its schema."""
-        row = self._decoded.get(at)
+        row = self._decoded.get(index)
         if row is None:
-            [row] = self._decode([column.slice(at, 1) for column in self._columns.values()])
+            [row] = self._decode([column.slice(index, 1) for column in self._columns.values()])
             if len(self._decoded) == _DECODED_ROWS:
                 self._decoded.clear()
-            self._decoded[at] = row
+            self._decoded[index] = row
         return row
 
     def _decode(self, columns: list[pa.Array]) -> list[AnyRow]:
@@ -210,11 +212,11 @@ class StateFile:
     @cached_property
     def _by_key(self) -> dict[SortKey, int]:
         columns = [column.to_pylist() for column in self._keys]
-        return {key: at for at, key in enumerate(zip(*columns, strict=True))}
+        return {key: index for index, key in enumerate(zip(*columns, strict=True))}
 
-    def _sort_key(self, at: int) -> SortKey:
+    def _sort_key(self, index: int) -> SortKey:
         # A root schema has no parent: nulls sort first in the file, as the empty text does here.
-        values = (column[at].as_py() for column in self._sort)
+        values = (column[index].as_py() for column in self._sort)
         return tuple("" if value is None else value for value in values)
 
 
@@ -276,23 +278,23 @@ class DecidedRows:
             low, bisect_right(self._order, sort_key, lo=low, key=lambda each: each[0])
         )
 
-    def key(self, at: int) -> SortKey:
-        return self._order[at][1]
+    def key(self, index: int) -> SortKey:
+        return self._order[index][1]
 
-    def label(self, at: int) -> KeyValue:
-        return self._order[at][0][-1]
+    def label(self, index: int) -> KeyValue:
+        return self._order[index][0][-1]
 
-    def state(self, at: int) -> RowState:
-        row = self._by_key[self.key(at)]
+    def state(self, index: int) -> RowState:
+        row = self._by_key[self.key(index)]
         if getattr(row, "moved", False):
             return RowState.MOVED
         return RowState.LIVE if getattr(row, "dropped_at", None) is None else RowState.DROPPED
 
-    def commit(self, at: int) -> int:  # noqa: ARG002 - all rows have one commit
+    def commit(self, index: int) -> int:  # noqa: ARG002 - all rows have one commit
         return self._commit
 
-    def rows(self, at: Sequence[int]) -> list[AnyRow]:
-        return [self._by_key[self.key(each)] for each in at]
+    def rows(self, indexes: Sequence[int]) -> list[AnyRow]:
+        return [self._by_key[self.key(each)] for each in indexes]
 
     def _index(self, row: AnyRow, key: SortKey) -> int:
         return bisect_left(self._order, (_sort_key_of(row, self._table), key))

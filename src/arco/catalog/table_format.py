@@ -5,7 +5,6 @@ owns the rest: whether a table exists, its columns, the query of a view. `format
 to the catalog or to the format of the table, and only this module connects the two.
 """
 
-from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
@@ -22,22 +21,10 @@ from arco.catalog.ddl import (
     ViewQuery,
 )
 from arco.catalog.model import ObjectKind, TableRow
-from arco.catalog.pending_request import ChangeResult
+from arco.catalog.pending_request import Caller, ChangeResult
 from arco.core.errors import ArcoError
 from arco.ledger.claim import Answer
 from arco.ledger.idempotency import IdempotentWork
-
-
-@dataclass(frozen=True)
-class Caller:
-    """The caller of an operation: its principal, its engine and its idempotency key."""
-
-    actor: str
-    engine: str | None
-    key: str | None
-    operation: str
-    arrived_ms: float
-    update_source: str = "iceberg_rest"
 
 
 class ViewDefinition(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,14 +44,14 @@ class DefinedView(ChangeResult, frozen=True, kw_only=True):
 class FormatOperation(Protocol):
     """A request that a format carries out.
 
-    The work decides and takes effect once. The finish step changes the catalog, for example shows the new
-    columns; it can be repeated, so a retry under the same key that finds the work done still finishes it
-    (P11).
+    `work` makes the change, once. `refusal` and `finish` interpret its stored answer; no other code reads
+    it. `finish` updates the catalog, for example its copy of the columns. It may run again on a retry: a
+    request under the same key that finds the work done still finishes it (P11).
     """
 
     @property
     def work(self) -> IdempotentWork:
-        """What takes effect once; its answers are for `refusal` and `finish` alone."""
+        """The change itself, which takes effect once."""
 
     def refusal(self, answer: Answer) -> ArcoError:
         """The error in an answer of the work that is not a success."""
@@ -96,14 +83,17 @@ class TableFormatPort(Protocol):
     async def describe(self, view: TableName) -> ViewDefinition:
         """The definition of a view, or `NotFound`."""
 
-    async def is_dead(self, table_id: str) -> bool:
-        """Whether a table with an unresolved name does not exist, whatever the catalog says (P31)."""
+    # A dropped table keeps its name in the catalog until the name is released (P31). The same holds for a
+    # table whose creation never came into effect.
 
-    async def free_name(self, name: TableName) -> None:
-        """Release a name that another object is about to get, if its table is dead (P31)."""
+    async def is_dropped(self, table_id: str) -> bool:
+        """Whether a table with an unresolved name was dropped; its name is then released later."""
 
-    async def release_if_dead(self, row: TableRow) -> None:
-        """Release the name of a dead table, which the catalog must not describe any more (P31)."""
+    async def release_name(self, name: TableName) -> None:
+        """Release a name that another object is about to get, if its table was dropped."""
 
-    async def release_dead_names(self, schema: SchemaName) -> None:
-        """Release all dead names of a schema, so that they do not keep it alive (P31)."""
+    async def release_name_of(self, row: TableRow) -> None:
+        """Release the name of a table that was dropped: the catalog must not describe it any more."""
+
+    async def release_names(self, schema: SchemaName) -> None:
+        """Release the names of all dropped tables of a schema, so that they do not keep it alive."""

@@ -1,4 +1,4 @@
-"""Unresolved names: ids of tables whose name may be dead although the catalog still has it (P31).
+"""Unresolved names: ids of tables that may be dropped although the catalog still has their names (P31).
 
 A drop is decided by a tombstone and releases the name afterwards; a transaction adds the names of new
 tables before it is decided. So that lists are exact without reading the chain of every table, such an

@@ -6,7 +6,7 @@ from datetime import timedelta
 from arco.catalog.compactor_port import PublishedCommit, SyncCompact
 from arco.catalog.decision import DEFAULT_RETENTION
 from arco.catalog.manifest import CommitKind
-from arco.compactor.catalog_merge import LONGEST_TAIL, is_due, merge
+from arco.compactor.catalog_merge import MAX_TAIL, is_due, merge
 from arco.compactor.domains import DOMAINS
 from arco.compactor.publisher import ManifestChange, Publisher, manifest_at
 from arco.compactor.sync_compaction import committed, sync_compact
@@ -85,7 +85,7 @@ class CatalogCompactor:
             # Later commits try again. A long tail only slows readers down.
             self.merge_problem = problem
             head = self._publisher.chain.remembered()
-            self._next_merge_number = LONGEST_TAIL + (0 if head is None else head.number)
+            self._next_merge_number = MAX_TAIL + (0 if head is None else head.number)
             if self._on_failure is not None:
                 self._on_failure("merge", problem)
 

@@ -44,16 +44,16 @@ from arco.fold.tier1 import (
 )
 from arco.storage.chain import Head
 
-LONGEST_TAIL = 16
+MAX_TAIL = 16
 
-_WAVE = 8  # base files that are read in parallel
+_PARALLEL_READS = 8  # base files that are read in parallel
 
 _CONTAINERS_FIRST = (CATALOGS, SCHEMAS, TABLES, COLUMNS, SCHEMA_VERSIONS, OBJECTS, PLACES)
 
 
 def is_due(manifest: Manifest) -> bool:
     """Whether some table's tail is long enough to be merged."""
-    return any(len(files) >= LONGEST_TAIL for files in manifest.tail.values())
+    return any(len(files) >= MAX_TAIL for files in manifest.tail.values())
 
 
 async def merge(publisher: Publisher, *, forget_before: datetime) -> Head | None:
@@ -201,12 +201,12 @@ def _by_bucket(table: StateTable, rows: pa.Table) -> dict[int, pa.Table]:
     positions: dict[int, list[int]] = {}
     for position, bucket in enumerate(table.buckets_of(rows)):
         positions.setdefault(bucket, []).append(position)
-    return {bucket: rows.take(places) for bucket, places in positions.items()}
+    return {bucket: rows.take(indexes) for bucket, indexes in positions.items()}
 
 
 def _waves(buckets: list[int]) -> Iterator[list[int]]:
-    for start in range(0, len(buckets), _WAVE):
-        yield buckets[start : start + _WAVE]
+    for start in range(0, len(buckets), _PARALLEL_READS):
+        yield buckets[start : start + _PARALLEL_READS]
 
 
 class ExpiredRows:

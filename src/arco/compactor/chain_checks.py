@@ -139,7 +139,7 @@ def _number(chain: Chain, key: str) -> int | None:
     return int(stem) if is_number and key == chain.key(int(stem)) else None
 
 
-_AT_ONCE = 16
+_PARALLEL_READS = 16
 
 # Folders with one chain per name, of other packages.
 _FAMILIES = (
@@ -170,9 +170,9 @@ async def _check_chain(chain: Chain, checked: VerificationCounts) -> None:
     before = await _floor(chain)
     try:
         extent = await measure_chain(chain, ProblemKind.LINK)
-        for first in range(extent.floor, extent.head + 1, _AT_ONCE):
+        for first in range(extent.floor, extent.head + 1, _PARALLEL_READS):
             # One more at the end, which has the hash of the one before it.
-            last = min(extent.head, first + _AT_ONCE)
+            last = min(extent.head, first + _PARALLEL_READS)
             await _check_entries(chain, list(range(first, last + 1)), checked)
     except Discrepancy:
         if await _floor(chain) == before:

@@ -1,4 +1,4 @@
-"""A store that counts what a collection deletes, and in a dry run only pretends to.
+"""A store that counts what a collection deletes, and in a dry run only simulates it.
 
 A dry run is the same code on this store: objects that it would delete are hidden from it, and objects that
 it would create are visible to it alone. So it cannot differ from the real run. Only the hint by which the
@@ -77,24 +77,24 @@ class CollectingStore(Store):
         self.deleted: dict[str, ObjectCount] = {}
         self.created: list[Meta] = []
         self._hidden: set[str] = set()
-        self._pretended: dict[str, bytes] = {}
+        self._simulated: dict[str, bytes] = {}
         self._listed = LruCache[str, Meta](_REMEMBERED)  # saves a request for their sizes
 
     async def get(self, key: str, *, size_bytes: int = 0) -> bytes:
-        if key in self._pretended:
-            return self._pretended[key]
+        if key in self._simulated:
+            return self._simulated[key]
         self._refuse_hidden(key)
         return await self._inner.get(key, size_bytes=size_bytes)
 
     async def get_range(self, key: str, start: int, length: int) -> bytes:
-        if key in self._pretended:
-            return self._pretended[key][start : start + length]
+        if key in self._simulated:
+            return self._simulated[key][start : start + length]
         self._refuse_hidden(key)
         return await self._inner.get_range(key, start, length)
 
     async def head(self, key: str) -> Meta:
-        if key in self._pretended:
-            return Meta(key, len(self._pretended[key]), self.runtime.clock.now_ms())
+        if key in self._simulated:
+            return Meta(key, len(self._simulated[key]), self.runtime.clock.now_ms())
         self._refuse_hidden(key)
         return await self._inner.head(key)
 
@@ -102,7 +102,7 @@ class CollectingStore(Store):
         if self._dry_run:
             if await self.find(key) is not None:
                 raise Conflict(f"{key} was created by another")
-            self._pretended[key] = body
+            self._simulated[key] = body
         else:
             await self._inner.create(key, body)
         self.created.append(Meta(key, len(body), self.runtime.clock.now_ms()))

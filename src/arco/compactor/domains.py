@@ -27,8 +27,7 @@ def folders_of(domain: str) -> tuple[str, ...]:
 
 def file_path(domain: str, table: StateTable, name: str) -> str:
     """The path of a state file. It contains the visibility, so that access rules can use the path."""
-    root = "quarantine" if table.name == QUARANTINE.name else state_root(domain)
-    return f"{root}/{domain}/{VISIBILITY}/{table.name}/{name}.parquet"
+    return f"{folder_of(domain, table.name, VISIBILITY)}{name}.parquet"
 
 
 def index_path(domain: str, name: str) -> str:

@@ -23,7 +23,7 @@ from arco.fold.fold import fold
 from arco.fold.tier1 import COMMIT, POSITION, TIER1
 from arco.ledger.envelope import Envelope
 from arco.ledger.segment import (
-    LARGEST_BYTES,
+    MAX_BYTES,
     Segment,
     decode_event,
     decode_segment,
@@ -36,7 +36,7 @@ from arco.storage.store import Store
 
 Rows = dict[str, list[AnyRow]]
 
-_SHORTEST = timedelta(milliseconds=SHORTEST_RETENTION_MS)
+_MIN_RETENTION = timedelta(milliseconds=SHORTEST_RETENTION_MS)
 
 
 class EventReplay:
@@ -53,7 +53,7 @@ class EventReplay:
         }
         rows: Rows = {}
         is_complete = True
-        for operation in record.deeds:
+        for operation in record.operations:
             segment = segments[operation.event_path]
             if segment is None:
                 self._checked.collected += 1
@@ -67,20 +67,22 @@ class EventReplay:
         return rows if is_complete else None
 
     async def _segment(self, path: str, record: Commit, published_at: datetime) -> Segment | None:
-        place = parse_segment_key(path)
-        if place is None or place[0] != record.domain:
+        position = parse_segment_key(path)
+        if position is None or position[0] != record.domain:
             raise _event_discrepancy(path, f"is no segment of {record.domain}", record.number)
-        raw = await self._store.find(path, size_bytes=LARGEST_BYTES)
+        raw = await self._store.find(path, size_bytes=MAX_BYTES)
         if raw is None:
             # A segment that a kept commit names is not collected. It can only have been collected before
             # the commit, by a process that was suspended for longer than segments are kept.
-            first = min(operation.at for operation in record.deeds if operation.event_path == path)
-            if published_at - first >= _SHORTEST:
+            first = min(
+                operation.at for operation in record.operations if operation.event_path == path
+            )
+            if published_at - first >= _MIN_RETENTION:
                 return None
             raise _event_discrepancy(path, "is missing, and a commit names it", record.number)
         self._checked.bytes += len(raw)
         try:
-            return decode_segment(raw, place[1], place[2])
+            return decode_segment(raw, position[1], position[2])
         except Corrupt as problem:
             raise _event_discrepancy(path, str(problem), record.number) from problem
 
@@ -160,9 +162,9 @@ def _event_discrepancy(path: str, fault: str, number: int) -> Discrepancy:
     return Discrepancy(ProblemKind.EVENT, path, fault, number=number)
 
 
-_AT_ONCE = 16
+_PARALLEL_READS = 16
 
-Place = tuple[str, int]
+SegmentPosition = tuple[str, int]
 
 
 class FoldedSegmentCheck:
@@ -174,56 +176,58 @@ class FoldedSegmentCheck:
 
     async def check_seals(self, record: Commit, mark: Watermark) -> None:
         """`Discrepancy` if a stream left the watermark without its seal."""
-        for place in closed_streams(record, mark).items():
-            segment = (await self._find(place, record))[0]
+        for position in closed_streams(record, mark).items():
+            segment = (await self._find(position, record))[0]
             if segment is None or not segment.seal:
                 fault = "is missing" if segment is None else "is no seal"
                 raise _segment_discrepancy(
-                    place, f"{fault}, and a commit closed its stream", record
+                    position, f"{fault}, and a commit closed its stream", record
                 )
 
     async def check_segments(self, record: Commit, mark: Watermark) -> None:
         """`Discrepancy` if segments are missing, or have other sizes than the record counts."""
         seals = set(closed_streams(record, mark).items())
-        places = [
+        positions = [
             (stream, seq)
             for stream, (first, last) in record.streams.items()
             for seq in range(first, last + 1)
             if (stream, seq) not in seals
         ]
         events = size_bytes = 0
-        for at in range(0, len(places), _AT_ONCE):
-            wave = places[at : at + _AT_ONCE]
+        for at in range(0, len(positions), _PARALLEL_READS):
+            wave = positions[at : at + _PARALLEL_READS]
             segments = await self._store.runtime.tasks.gather(
-                *(self._find(place, record) for place in wave)
+                *(self._find(position, record) for position in wave)
             )
-            for place, (segment, size) in zip(wave, segments, strict=True):
+            for position, (segment, size) in zip(wave, segments, strict=True):
                 if segment is None or segment.seal:
                     fault = "is missing, and the state cannot be rebuilt without it"
                     # If the floor has reached this commit meanwhile, collecting it was right.
-                    raise _segment_discrepancy(place, fault, record, manifest=record.number - 1)
+                    raise _segment_discrepancy(position, fault, record, manifest=record.number - 1)
                 events += segment.events
                 size_bytes += size
         counts = record.counts or Counts()
         if (counts.events, counts.bytes) != (events, size_bytes):
             counted = f"the commit record counts {counts.events} events in {counts.bytes} bytes"
             fault = f"and the others have {events} events in {size_bytes} bytes, and {counted}"
-            raise _segment_discrepancy(places[0], fault, record, manifest=record.number - 1)
+            raise _segment_discrepancy(positions[0], fault, record, manifest=record.number - 1)
         self._checked.events += events
         self._checked.bytes += size_bytes
 
-    async def _find(self, place: Place, record: Commit) -> tuple[Segment | None, int]:
-        raw = await self._store.find(segment_key(record.domain, *place), size_bytes=LARGEST_BYTES)
+    async def _find(self, position: SegmentPosition, record: Commit) -> tuple[Segment | None, int]:
+        raw = await self._store.find(segment_key(record.domain, *position), size_bytes=MAX_BYTES)
         if raw is None:
             return None, 0
         try:
-            return decode_segment(raw, *place), len(raw)
+            return decode_segment(raw, *position), len(raw)
         except Corrupt as problem:
-            raise _segment_discrepancy(place, str(problem), record) from problem
+            raise _segment_discrepancy(position, str(problem), record) from problem
 
 
 def _segment_discrepancy(
-    place: Place, fault: str, record: Commit, *, manifest: int | None = None
+    position: SegmentPosition, fault: str, record: Commit, *, manifest: int | None = None
 ) -> Discrepancy:
     number = record.number if manifest is None else manifest
-    return Discrepancy(ProblemKind.EVENT, segment_key(record.domain, *place), fault, number=number)
+    return Discrepancy(
+        ProblemKind.EVENT, segment_key(record.domain, *position), fault, number=number
+    )

@@ -24,7 +24,7 @@ from arco.storage.store import Store
 
 MANY_EVENTS = 1_000
 
-_SHORTEST_MS = 1_000
+_MIN_MS = 1_000
 _BACKOFF = ExponentialBackoff(1_000, 60_000)
 
 
@@ -43,7 +43,7 @@ class CompactionPace:
         """The pause after a cycle with so many events."""
         if behind:
             return 0
-        return min(_SHORTEST_MS, self.longest_ms) if events >= MANY_EVENTS else self.longest_ms
+        return min(_MIN_MS, self.longest_ms) if events >= MANY_EVENTS else self.longest_ms
 
 
 CycleCallback = Callable[[CycleReport], None]

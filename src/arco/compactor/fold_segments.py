@@ -20,7 +20,7 @@ from arco.events.read import DecodedSegment, SegmentRows, reject_segment
 from arco.fold.fold import fold
 from arco.fold.table import StateTable
 from arco.fold.tier2 import TIER2
-from arco.ledger.segment import LARGEST_BYTES, Segment, decode_segment, segment_key
+from arco.ledger.segment import MAX_BYTES, Segment, decode_segment, segment_key
 from arco.storage.store import Store
 
 # Rows of one task in memory, as Arrow; folding needs a multiple of that.
@@ -35,7 +35,7 @@ FILE_BYTES = 128 * 1024 * 1024
 CHUNK_BYTES = 16 * 1024 * 1024
 
 _FIRST_WAVE = 8
-_WIDEST_WAVE = 64
+_MAX_WAVE = 64
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class SegmentReader:
         width = _FIRST_WAVE
         if self._bytes_read:
             mean = self._bytes_read / self._segments_read
-            width = max(1, min(int(free_bytes / mean), _WIDEST_WAVE))
+            width = max(1, min(int(free_bytes / mean), _MAX_WAVE))
         refs = self._segments[self._segments_read : self._segments_read + width]
         wave = await self._store.runtime.tasks.gather(*(self._read(ref) for ref in refs))
         self._segments_read += len(wave)
@@ -93,7 +93,7 @@ class SegmentReader:
         if ref.raw is not None:
             return RawSegment(ref, ref.raw)
         key = segment_key(self._domain, ref.stream, ref.seq)
-        raw = await self._store.find(key, size_bytes=LARGEST_BYTES)
+        raw = await self._store.find(key, size_bytes=MAX_BYTES)
         if raw is None:
             raise Corrupt(f"{key} is missing, although it was found before")
         return RawSegment(ref, raw)

@@ -214,9 +214,9 @@ async def list_streams(store: Store, domain: str) -> Streams:
 
 def add_segment(streams: Streams, meta: Meta) -> None:
     """Add an object, if it is a segment."""
-    place = parse_segment_key(meta.key)
-    if place is not None:
-        _, stream, seq = place
+    position = parse_segment_key(meta.key)
+    if position is not None:
+        _, stream, seq = position
         streams.setdefault(stream, {})[seq] = meta
 
 

@@ -80,7 +80,7 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
 PATIENCE_MS = 15 * 60_000  # events are published within seconds; a longer lag is a problem
 
 _STALE_HINT = 64  # numbers behind the head; a hint is written every 8 numbers
-_AT_ONCE = 16
+_PARALLEL_READS = 16
 _MAX_PROBLEMS = 20  # of a kind that are reported one by one
 _ROUNDS = 3
 
@@ -233,9 +233,9 @@ class _Inspector:
         )
         streams = check.streams()
         self._progress.expect(len(streams))
-        for at in range(0, len(streams), _AT_ONCE):
+        for at in range(0, len(streams), _PARALLEL_READS):
             await self._store.runtime.tasks.gather(
-                *(check.check(stream) for stream in streams[at : at + _AT_ONCE])
+                *(check.check(stream) for stream in streams[at : at + _PARALLEL_READS])
             )
         self._waiting = check.waiting
         self._problems += check.problems
@@ -360,7 +360,7 @@ class StreamCheck:
     async def _check_unregistered(self, stream: str) -> None:
         """A stream without a slot must have a seal: then its slot was collected."""
         last = max(self._listed[stream])
-        end = await self._place(stream, last)
+        end = await self._find_segment(stream, last)
         if self._slots.floor == 0 or end is None or not end.seal:
             self._report(
                 InspectionProblemKind.STREAM,
@@ -374,11 +374,11 @@ class StreamCheck:
         top = max(self._listed.get(stream, {-1: None}))
 
         async def probe(seq: int) -> SegmentLocation | None:
-            return await self._place(stream, seq)
+            return await self._find_segment(stream, seq)
 
         if not is_closed:
             return max(top, self._newest.open.get(stream, -1))
-        end = await self._place(stream, top) if top >= 0 else None
+        end = await self._find_segment(stream, top) if top >= 0 else None
         if end is None or not end.seal:
             top, end = await last_present(probe, top, end)
         if end is None or not end.seal:
@@ -401,7 +401,9 @@ class StreamCheck:
     async def _check_needed(self, stream: str, needed: range, folded: int) -> None:
         listed = self._listed.get(stream, {})
         missing = [
-            seq for seq in needed if seq not in listed and await self._place(stream, seq) is None
+            seq
+            for seq in needed
+            if seq not in listed and await self._find_segment(stream, seq) is None
         ]
         if not missing:
             return
@@ -418,13 +420,13 @@ class StreamCheck:
     async def _add_waiting(self, stream: str, folded: int, top: int) -> None:
         waiting = [meta for seq, meta in self._listed.get(stream, {}).items() if seq > folded]
         if waiting:
-            end = await self._place(stream, top)
+            end = await self._find_segment(stream, top)
             is_seal = end is not None and end.seal
             self.waiting += [
                 meta for meta in waiting if not (is_seal and meta.key.endswith(_name(top)))
             ]
 
-    async def _place(self, stream: str, seq: int) -> SegmentLocation | None:
+    async def _find_segment(self, stream: str, seq: int) -> SegmentLocation | None:
         return await find_location(self._store, self._domain, stream, seq)
 
     def _report(self, kind: InspectionProblemKind, path: str, fault: str, step: str) -> None:

@@ -24,7 +24,7 @@ from arco.storage.store import Store
 
 T = TypeVar("T")
 
-_AT_ONCE = 16
+_PARALLEL_READS = 16
 _NO_INDEX = BaseIndex(tables={})
 _ULID = "[0-7][0-9A-HJKMNP-TV-Z]{25}"
 _FILE = re.compile(rf"(?:snapshots|state|quarantine)/.+/(?:[0-9]+-)?({_ULID})\.(?:parquet|json)")
@@ -49,7 +49,7 @@ class KeptManifests:
         while True:
             floor = max(self.floor, await chain.floor())
             first = max(floor, self.head + 1)
-            last = min((await chain.head()).number, first + _AT_ONCE - 1)
+            last = min((await chain.head()).number, first + _PARALLEL_READS - 1)
             self.floor = floor
             if last < first:
                 return
@@ -89,11 +89,11 @@ class KeptManifests:
         """The ledger segments that the kept commits name."""
         paths: set[str] = set()
         records = [each for each in self.records.items() if each[0] >= self.floor]
-        for at in range(0, len(records), _AT_ONCE):
+        for at in range(0, len(records), _PARALLEL_READS):
             read = await chain.store.runtime.tasks.gather(
                 *(
                     _unless_collected(chain, number, ref, read_commit, None)
-                    for number, ref in records[at : at + _AT_ONCE]
+                    for number, ref in records[at : at + _PARALLEL_READS]
                 )
             )
             paths.update(path for record in read if record for path in record.event_paths)

@@ -63,7 +63,7 @@ def check_succession(child: Manifest, parent: Manifest, number: int, path: str) 
 
 def check_record(record: Commit, manifest: Manifest, number: int) -> None:
     """`Discrepancy` if a record does not match the manifest that names it."""
-    operations = record.deeds
+    operations = record.operations
     fault = None
     if (record.domain, record.number) != (manifest.domain, number):
         fault = f"says that it is number {record.number} of {record.domain}"

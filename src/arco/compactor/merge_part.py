@@ -19,7 +19,7 @@ from arco.fold.table import StateTable
 from arco.fold.tier2 import TIER2
 from arco.storage.store import Store
 
-_WAVE = 8  # files that are read in parallel
+_PARALLEL_READS = 8  # files that are read in parallel
 
 
 async def merge_part(
@@ -52,8 +52,8 @@ class _PartMerge:
         wanted = set(self.part.buckets)
         refs = [ref for ref in self.part.tail if not wanted.isdisjoint(ref.buckets)]
         rows_by_bucket: dict[int, list[pa.Table]] = {}
-        for start in range(0, len(refs), _WAVE):
-            read = await self._read(refs[start : start + _WAVE])
+        for start in range(0, len(refs), _PARALLEL_READS):
+            read = await self._read(refs[start : start + _PARALLEL_READS])
 
             def keep(some: list[pa.Table] = read) -> None:
                 for bucket, rows in split_by_bucket(self.table, _concat(self.table, some)):
@@ -70,8 +70,8 @@ class _PartMerge:
         since = self.job.retained_from.get(self.table.name)
         files: list[NewStateFile] = []
         forgotten = 0
-        for start in range(0, len(self.part.buckets), _WAVE):
-            wave = self.part.buckets[start : start + _WAVE]
+        for start in range(0, len(self.part.buckets), _PARALLEL_READS):
+            wave = self.part.buckets[start : start + _PARALLEL_READS]
             bases = await self._bases(wave)
             for bucket in wave:
                 rows = await self._fold(

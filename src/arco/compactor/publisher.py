@@ -52,7 +52,7 @@ class ManifestChange:
     changes_rows: bool = False
     orphans_before: str | None = None
     requests: tuple[str, ...] = ()
-    deeds: tuple[CommitOperation, ...] = ()
+    operations: tuple[CommitOperation, ...] = ()
     event_paths: tuple[str, ...] = ()
     watermark: Watermark | None = None  # None: as in the parent
     retained_from: dict[str, datetime] | None = None  # None: as in the parent
@@ -133,7 +133,7 @@ class Publisher:
             kind=change.kind,
             created_at=utc(self._runtime.clock.now_ms()),
             event_paths=change.event_paths,
-            deeds=change.deeds,
+            operations=change.operations,
             streams=change.streams,
             counts=change.counts,
             added=(*new, *change.added),
@@ -239,7 +239,7 @@ async def _find_landed(publisher: Publisher, after: Head, commit_ulid: str) -> H
 
 
 _CACHE_BYTES = 32 * 1024 * 1024
-_LARGEST_BYTES = 1024 * 1024
+_MAX_BYTES = 1024 * 1024
 
 
 class WrittenFileCache:
@@ -254,7 +254,7 @@ class WrittenFileCache:
 
     def keep(self, sha256: str, raw: bytes) -> None:
         """Keep the bytes of a file that is durable."""
-        if len(raw) <= _LARGEST_BYTES:
+        if len(raw) <= _MAX_BYTES:
             self._cache.put(sha256, raw)
 
     def find(self, sha256: str) -> bytes | None:

@@ -58,7 +58,7 @@ from arco.storage.store import Store
 _RENEW_MS = SHORTEST_RETENTION_MS / 2
 
 
-_AT_ONCE = 16
+_PARALLEL_READS = 16
 
 
 @dataclass(frozen=True)
@@ -316,8 +316,8 @@ async def read_steps(chain: Chain, after: int, head: Head) -> list[ReplayStep]:
     """The steps above number `after` up to `head`; `NotFound` if one was collected."""
     steps: list[ReplayStep] = []
     parent = None if after < 0 else read_manifest(await chain.read(after))
-    for first in range(after + 1, head.number + 1, _AT_ONCE):
-        entries = await chain.history(first, min(first + _AT_ONCE - 1, head.number))
+    for first in range(after + 1, head.number + 1, _PARALLEL_READS):
+        entries = await chain.history(first, min(first + _PARALLEL_READS - 1, head.number))
         manifests = [read_manifest(entry) for entry in entries]
         records = await chain.store.runtime.tasks.gather(
             *(read_commit(chain.store, manifest.commit) for manifest in manifests)
@@ -336,8 +336,8 @@ async def find_last_lost_step(store: Store, domain: str, steps: Sequence[ReplayS
     The segments of a stream are collected in order, so only the first of each step is looked up.
     """
     newest_first = list(reversed(steps))
-    for start in range(0, len(steps), _AT_ONCE):
-        wave = newest_first[start : start + _AT_ONCE]
+    for start in range(0, len(steps), _PARALLEL_READS):
+        wave = newest_first[start : start + _PARALLEL_READS]
         kept = await store.runtime.tasks.gather(*(_is_kept(store, domain, each) for each in wave))
         for step, is_kept in zip(wave, kept, strict=True):
             if not is_kept:
@@ -349,10 +349,10 @@ async def _is_kept(store: Store, domain: str, step: ReplayStep) -> bool:
     firsts: dict[str, int] = {}
     for each in step.segments:
         firsts.setdefault(each.stream, each.seq)
-    places = await store.runtime.tasks.gather(
+    locations = await store.runtime.tasks.gather(
         *(find_location(store, domain, stream, seq) for stream, seq in firsts.items())
     )
-    return None not in places
+    return None not in locations
 
 
 def _read_step(record: Commit, manifest: Manifest, parent: Manifest | None) -> ReplayStep:

@@ -28,7 +28,7 @@ from arco.fold.table import StateTable
 from arco.fold.tier1 import COMMIT, DOMAIN
 from arco.storage.store import Store
 
-_AT_ONCE = 16
+_PARALLEL_READS = 16
 
 _NO_INDEX = BaseIndex(tables={})
 
@@ -61,11 +61,11 @@ class StateFileCheck:
         index = await self._read_index(manifest.base.index, number)
         files = list(_files(manifest, index))
         self._progress.expect(sum(ref.path not in self._seen for _, ref, _ in files))
-        for at in range(0, len(files), _AT_ONCE):
+        for at in range(0, len(files), _PARALLEL_READS):
             await self._store.runtime.tasks.gather(
                 *(
                     self._check_file(name, ref, number, in_tail=in_tail)
-                    for name, ref, in_tail in files[at : at + _AT_ONCE]
+                    for name, ref, in_tail in files[at : at + _PARALLEL_READS]
                 )
             )
         named = {(ref.path, ref.sha256) for _, ref, _ in files}

@@ -40,8 +40,8 @@ def encode_state_file(table: StateTable, rows: pa.Table, path: str) -> tuple[Fil
         rows=rows.num_rows,
         bytes=len(raw),
         sha256=sha256_hex(raw),
-        low=_place(table, rows, 0),
-        high=_place(table, rows, rows.num_rows - 1),
+        low=_key_at(table, rows, 0),
+        high=_key_at(table, rows, rows.num_rows - 1),
         buckets=table.buckets_in(rows),
         newest=pc.max(rows.column(COMMIT)).as_py() if COMMIT in rows.column_names else -1,
         dropped_from=_dropped_from(rows),
@@ -64,7 +64,7 @@ def _compared(table: StateTable) -> list[str]:
     return [each.name for each in table.columns if each.kind is not ColumnType.BYTES]
 
 
-def _place(table: StateTable, rows: pa.Table, at: int) -> tuple[str, ...]:
+def _key_at(table: StateTable, rows: pa.Table, at: int) -> tuple[str, ...]:
     values = (rows.column(name)[at].as_py() for name in table.sort)
     return tuple("" if value is None else str(value) for value in values)
 

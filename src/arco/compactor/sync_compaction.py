@@ -176,7 +176,7 @@ def _draft(
         fencing_token=call.fencing_token,
         changes_rows=True,
         requests=tuple(each.request_id for each in changes),
-        deeds=tuple(map(_operation, changes, call.events, call.event_paths)),
+        operations=tuple(map(_operation, changes, call.events, call.event_paths)),
         event_paths=tuple(dict.fromkeys(path.partition("#")[0] for path in call.event_paths)),
         files=files,
     )

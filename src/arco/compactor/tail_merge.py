@@ -229,9 +229,9 @@ def _smallest(tail: Sequence[FileRef]) -> list[FileRef]:
     """The longest run of smallest files of which none is larger than all smaller ones together."""
     by_size = sorted(tail, key=lambda ref: (ref.bytes, ref.path))
     total, count = 0, 0
-    for place, ref in enumerate(by_size, start=1):
+    for rank, ref in enumerate(by_size, start=1):
         if ref.bytes <= total:
-            count = place
+            count = rank
         total += ref.bytes
     return by_size[: max(count, _MIN_FILES)]
 

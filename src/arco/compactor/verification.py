@@ -41,7 +41,7 @@ from arco.storage.entry import Entry
 from arco.storage.roles import Verb, may
 from arco.storage.store import Store
 
-_AT_ONCE = 16
+_PARALLEL_READS = 16
 
 Anchor = tuple[int, str]
 
@@ -128,7 +128,7 @@ class _Verification:
         child: _Step | None = None
         while (last := head if child is None else child.entry.number - 1) >= floor:
             # The head first and alone: it must be sound before its parent is checked against it.
-            first = last if child is None else max(floor, last - _AT_ONCE + 1)
+            first = last if child is None else max(floor, last - _PARALLEL_READS + 1)
             steps = await self._read(first, last, child)
             for step in steps:
                 await self._check(step, child)
@@ -249,7 +249,7 @@ class _Verification:
             check_advance(step.record, step.manifest, parent, number, self._chain.key(number))
 
     async def _check_events(self, step: _Step) -> None:
-        if self._has_events and step.record.deeds:
+        if self._has_events and step.record.operations:
             rows = await self._replay.rows(step.record, step.entry.record.created_at)
             published = self._files.published(step.manifest, step.entry.number)
             if rows is not None and published is not None:

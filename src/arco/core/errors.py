@@ -1,38 +1,40 @@
 """The tree of errors. The type says what to do next; the message is for people and is not API.
 
+A subclass means what its parent means, unless the tree says otherwise at the subclass.
+
     ArcoError
      |- Conflict        another writer was first: read again, then retry
-     |   |- PreconditionFailed  the object has changed since the caller read it
-     |   |- LocationTaken  another table has the location or path that a commit needs
-     |   `- NotEmpty    the container holds something: empty it first, or force it
+     |   |- PreconditionFailed  the object has changed since the caller read it: read it again
+     |   |- LocationTaken  another table has the location or path of a commit: choose another; a retry fails
+     |   `- NotEmpty    the container holds something: empty it first, or force it; a retry fails
      |- Unknown         the write may have happened: look before a retry, delete nothing
      |- Fenced          stop: another holder has taken over
-     |   |- TakenOver   another process has taken over or answered an idempotency claim
+     |   |- TakenOver   another process has taken over or answered an idempotency claim: stop
      |   `- AttemptFenced  another attempt at the task owns its partitions: do not publish
      |- Invalid         the request itself is wrong: change it
-     |   |- KeyReused   the same idempotency key was sent with another request
-     |   |- KeyExpired  an idempotency key expired, and its request may have taken effect
-     |   |- ContradictoryUpdate  one property is both set and removed
-     |   |- InvalidView  a view cannot be made from this definition
-     |   `- UnreservedPath  a commit names files outside the table's locations
-     |- NotFound        the object does not exist
+     |   |- KeyReused   the same idempotency key was sent with another request: use a new key
+     |   |- KeyExpired  an idempotency key expired, and its request may have taken effect: look first
+     |   |- ContradictoryUpdate  one property is both set and removed: choose one
+     |   |- InvalidView  a view cannot be made from this definition: change the definition
+     |   `- UnreservedPath  a commit names files outside the table's locations: write them inside
+     |- NotFound        the object does not exist: check its name, or create it first
      |   |- NoSuchCatalog  the catalog does not exist
      |   |- NoSuchSchema  the schema does not exist
      |   |- NoSuchTable  the table does not exist
      |   `- NoSuchView  the view does not exist
-     |- AlreadyExists   the name is taken
-     |- Denied          this identity may not do that
+     |- AlreadyExists   the name is taken: use the existing object, or choose another name
+     |- Denied          this identity may not do that: ask for the privilege
      |   `- Unauthenticated  the caller has no valid token: authenticate first
      |- Unavailable     nothing was written, or nothing could be read: retry later
-     |   |- StoreFull   the store is full: nothing was written, free some space first
-     |   |   `- StoreReadOnly  the store's disk is read-only: nothing was written
+     |   |- StoreFull   nothing can be written: an operator frees some space; a retry fails until then
+     |   |   `- StoreReadOnly  the store's disk is read-only: an operator mounts it writable
      |   |- TooManyQueries  all SQL processes are busy: retry later
-     |   |- BacklogTooLarge  more events wait to be compacted than one read can take
+     |   |- BacklogTooLarge  more events wait to be compacted than one read can take: compact first
      |   |- DeniedMetadata  the store denies reading a metadata file: an operator grants access
      |   `- InProgress  another attempt of the same request is under way: retry with the same key
-     |- Unsupported     the environment lacks a capability: refused at start
+     |- Unsupported     this installation lacks a capability: an operator adds it; a retry fails
      `- Corrupt         stored bytes contradict each other: stop, an operator has to look
-         `- MissingMetadata  a pointer names a metadata file that does not exist
+         `- MissingMetadata  a table's metadata file does not exist: restore the file, or drop the table
 
 `code` is stable and part of the API; only the API packages turn it into JSON. A class without a code of
 its own has that of its parent.
@@ -46,7 +48,8 @@ class ArcoError(Exception):
     """The root; never raised itself."""
 
     code: ClassVar[str] = "error"
-    # Whether the message is the answer to the caller, who knows the locations that it names.
+    # Whether the message may be sent although it names locations in the store: the caller sent them. A
+    # class sets it if that holds for all its errors, and an instance if it holds for this error.
     has_public_message: bool = False
 
 
@@ -229,7 +232,7 @@ class InProgress(Unavailable):
 
 
 class Unsupported(ArcoError):
-    """The environment cannot keep a promise that Arco is built on (law 13)."""
+    """This installation lacks a capability that Arco or the request needs (law 13)."""
 
     code = "unsupported"
 

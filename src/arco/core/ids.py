@@ -16,7 +16,7 @@ from arco.core.runtime import Runtime
 Ulid = NewType("Ulid", str)
 ObjectId = NewType("ObjectId", str)
 
-MOST_NUMBERED = 1 << 20
+MAX_NUMBERED = 1 << 20
 NUMBERED_FROM = 22  # up to here the ULIDs of a batch are the same
 
 _MS_BITS = 48
@@ -38,8 +38,8 @@ def numbered_ulid(batch: Ulid, number: int) -> Ulid:
     60 random bits distinguish batches of the same millisecond. A repeated batch gets the same ids, and
     computing many of them is cheap.
     """
-    if not 0 <= number < MOST_NUMBERED:
-        raise Invalid(f"a batch has numbers from 0 to {MOST_NUMBERED - 1}, not {number}")
+    if not 0 <= number < MAX_NUMBERED:
+        raise Invalid(f"a batch has numbers from 0 to {MAX_NUMBERED - 1}, not {number}")
     return Ulid(batch[:NUMBERED_FROM] + _PAIRS[number >> 10] + _PAIRS[number & 1023])
 
 

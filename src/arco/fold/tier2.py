@@ -42,12 +42,18 @@ def _last(order: str, *names: str) -> MergeRule:
     return MergeRule(MergeStrategy.LAST, names, (order,))
 
 
-def _constant(*names: str) -> tuple[MergeRule, ...]:
+def _set_once(*names: str) -> tuple[MergeRule, ...]:
     """Facts that never change once they are set; if two events disagree, the larger value wins."""
+    return _latest(*names)
+
+
+def _latest(*names: str) -> tuple[MergeRule, ...]:
+    """Times of which the latest event wins."""
     return tuple(MergeRule(MergeStrategy.MAX, (name,)) for name in names)
 
 
-def _first(*names: str) -> tuple[MergeRule, ...]:
+def _earliest(*names: str) -> tuple[MergeRule, ...]:
+    """Times of which the earliest event wins."""
     return tuple(MergeRule(MergeStrategy.MIN, (name,)) for name in names)
 
 
@@ -63,9 +69,10 @@ EXECUTIONS = StateTable(
     ),
     rules=(
         _last("_status", "status", "completed_at", "duration_ms", "error_message"),
-        *_constant("pipeline_id", "pipeline_name", "trigger_type", "triggered_by", "run_key"),
-        *_constant("plan_id", OCCURRED),
-        *_first("started_at"),
+        *_set_once("pipeline_id", "pipeline_name", "trigger_type", "triggered_by", "run_key"),
+        *_set_once("plan_id"),
+        *_latest(OCCURRED),
+        *_earliest("started_at"),
     ),
     parent=(),
     label="execution_id",
@@ -92,7 +99,8 @@ TASKS = StateTable(
             *("_outcome", "input_tables", "output_tables", "input_partitions", "output_partitions"),
             *("rows_read", "rows_written", "bytes_read", "bytes_written", "metrics"),
         ),
-        *_constant("task_name", "table_id", "partition_key", "retry_count", OCCURRED),
+        *_set_once("task_name", "table_id", "partition_key", "retry_count"),
+        *_latest(OCCURRED),
     ),
     parent=("execution_id",),
     label="task_id",
@@ -117,8 +125,8 @@ PARTITIONS = StateTable(
             *("_data", "row_count", "size_bytes", "materialization_id", "input_fingerprint"),
             *("code_fingerprint", "last_successful_run", "last_successful_execution_id"),
         ),
-        *_first("created_at"),
-        *_constant("updated_at", OCCURRED),
+        *_earliest("created_at"),
+        *_latest("updated_at", OCCURRED),
     ),
     parent=("table_id",),
     label="partition_key",
@@ -140,7 +148,7 @@ QUALITY_RESULTS = StateTable(
             *("blocking", "expected_value", "actual_value", "message", "execution_id", "task_id"),
             "checked_at",
         ),
-        *_constant(OCCURRED),
+        *_latest(OCCURRED),
     ),
     parent=("table_id",),
     label="checked_at",
@@ -156,7 +164,7 @@ TABLE_STATS = StateTable(
     ),
     rules=(
         _last(ORDER, "row_count", "size_bytes", "file_count", "snapshot_id", "source"),
-        *_constant("last_modified_at", OCCURRED),
+        *_latest("last_modified_at", OCCURRED),
     ),
     parent=(),
     label="table_id",
@@ -177,7 +185,7 @@ COLUMN_STATS = StateTable(
             *(ORDER, "column_name", "row_count", "null_count", "distinct_count", "min_value"),
             *("max_value", "size_bytes", "snapshot_id", "source"),
         ),
-        *_constant("last_modified_at", OCCURRED),
+        *_latest("last_modified_at", OCCURRED),
     ),
     parent=("table_id",),
     label="column_id",
@@ -199,7 +207,7 @@ TABLE_COMMITS = StateTable(
             *("snapshot_id", "metadata_location", "changed", "added_rows", "added_bytes"),
             "committed_at",
         ),
-        *_constant(OCCURRED),
+        *_latest(OCCURRED),
     ),
     parent=("table_id",),
     label="committed_at",
@@ -215,7 +223,8 @@ SCHEDULES = StateTable(
     ),
     rules=(
         _last(ORDER, "definition", "status", "last_tick_at", "next_at", "last_run_key"),
-        *_constant("pipeline_id", OCCURRED),
+        *_set_once("pipeline_id"),
+        *_latest(OCCURRED),
     ),
     parent=(),
     label="schedule_id",
@@ -234,7 +243,8 @@ SENSORS = StateTable(
             *(ORDER, "definition", "status", "cursor", "cursor_number", "evaluated_at"),
             *("next_at", "error_message"),
         ),
-        *_constant("pipeline_id", OCCURRED),
+        *_set_once("pipeline_id"),
+        *_latest(OCCURRED),
     ),
     parent=(),
     label="sensor_id",
@@ -250,9 +260,9 @@ BACKFILLS = StateTable(
     ),
     rules=(
         _last("_status", "status", "error_message"),
-        *_constant("pipeline_id", "definition", "partitions_total", "chunks_planned", "updated_at"),
-        *_constant(OCCURRED),
-        *_first("created_at"),
+        *_set_once("pipeline_id", "definition", "partitions_total", "chunks_planned"),
+        *_latest("updated_at", OCCURRED),
+        *_earliest("created_at"),
     ),
     parent=(),
     label="backfill_id",
@@ -268,8 +278,8 @@ PARTITION_VALUES = StateTable(
     ),
     rules=(
         _last(ORDER, "status", "execution_id"),
-        *_first("added_at"),
-        *_constant("removed_at", OCCURRED),
+        *_earliest("added_at"),
+        *_latest("removed_at", OCCURRED),
     ),
     parent=("dimension",),
     label="value",
@@ -291,11 +301,12 @@ LINEAGE_EDGES = StateTable(
             *(ORDER, "source_name", "target_name", "transformation_sql", "pipeline_id"),
             *("execution_id", "soundness"),
         ),
-        *_constant(
+        *_set_once(
             "source_table_id", "source_column_id", "target_column_id", "transformation_type"
         ),
-        *_constant("transform_fingerprint", "last_observed_at", OCCURRED),
-        *_first("first_observed_at", "created_at"),
+        *_set_once("transform_fingerprint"),
+        *_latest("last_observed_at", OCCURRED),
+        *_earliest("first_observed_at", "created_at"),
     ),
     parent=("target_table_id",),
     label="source_table_id",
@@ -313,7 +324,7 @@ EDGE_OBSERVATIONS = StateTable(
             StateColumn("soundness"),
         ),
     ),
-    rules=_constant("observed_at", "soundness", OCCURRED),
+    rules=(*_latest("observed_at"), *_set_once("soundness"), *_latest(OCCURRED)),
     parent=("target_table_id",),
     label="edge_id",
     bucket=BucketSpec("target_table_id", 128),
@@ -332,7 +343,7 @@ PARTITION_LINEAGE = StateTable(
     ),
     rules=(
         _last(ORDER, "source_version", "rows_read", "bytes_read"),
-        *_constant("observed_at", OCCURRED),
+        *_latest("observed_at", OCCURRED),
     ),
     parent=("target_table_id",),
     label="target_partition_key",
@@ -348,7 +359,7 @@ SEARCH_DOCUMENTS = StateTable(
     ),
     rules=(
         _last(ORDER, "kind", "title", "text", "tags", "removed", "indexed_at"),
-        *_constant(OCCURRED),
+        *_latest(OCCURRED),
     ),
     parent=(),
     label="document_id",
@@ -364,9 +375,10 @@ QUARANTINE = StateTable(
         *columns(reason=STRING, body=STRING, received_at=TIME),
         *(StateColumn("replayed_at", TIME), _OCCURRED),
     ),
-    rules=_constant(
-        *("event_id", "event_type", "event_version", "reason", "body", "received_at"),
-        *("replayed_at", OCCURRED),
+    rules=(
+        *_set_once("event_id", "event_type", "event_version", "reason", "body", "received_at"),
+        *_set_once("replayed_at"),
+        *_latest(OCCURRED),
     ),
     parent=("stream",),
     label="segment",

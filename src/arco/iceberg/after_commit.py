@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from ulid import ULID
 
-from arco.catalog.change import change
+from arco.catalog.change import SYSTEM, change
 from arco.catalog.committer import Committer
 from arco.catalog.ddl import AttachedColumn, ProjectColumns
 from arco.catalog.publication import FLOW, task_of
@@ -34,9 +34,7 @@ from arco.ledger.writer import LedgerWriter
 from arco.storage.entry import Entry
 from arco.storage.store import Store
 
-SYSTEM = "client:arco"
-
-_MOST_UNFINISHED = 10_000
+_MAX_UNFINISHED = 10_000
 _PATIENCE_MS = 5_000  # how long `close` waits
 
 FORMAT = 1
@@ -118,7 +116,7 @@ class AfterCommit:
         try:
             await work
         except ArcoError:
-            if len(self.unfinished) < _MOST_UNFINISHED:
+            if len(self.unfinished) < _MAX_UNFINISHED:
                 self.unfinished[table_id] = None
 
 

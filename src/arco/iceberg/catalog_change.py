@@ -7,11 +7,10 @@ decide, since chains and locations are keyed by id (P31, law 11).
 
 from abc import ABC, abstractmethod
 
+from arco.catalog.change import ClaimId, committed_requests
 from arco.catalog.ddl import Ddl, MoveTable, UpdateTable
-from arco.catalog.manifest import read_manifest
 from arco.catalog.model import ObjectKind
-from arco.catalog.pending_request import ChangeResult, PendingRequest, read_change_result
-from arco.catalog.table_format import Caller
+from arco.catalog.pending_request import Caller, ChangeResult, PendingRequest, read_change_result
 from arco.core.errors import AlreadyExists, ArcoError, NotFound
 from arco.core.ids import new_object_id
 from arco.iceberg.context import IcebergContext
@@ -24,9 +23,8 @@ from arco.iceberg.idempotency import FixedIdsWork, error_answer, table_answer
 from arco.iceberg.name_resolution import FullName, find_object, find_occupant, not_found_error
 from arco.ledger.claim import Answer, Claim, find_evidence
 from arco.ledger.idempotency import ClaimHold, ClaimTerms
-from arco.storage.entry import Entry
 
-_MOST_TRIES = 3
+_MAX_TRIES = 3
 
 
 class CatalogRefusal(Exception):
@@ -51,7 +49,7 @@ async def change_catalog(
         request=request,
         actor=actor,
         request_id=claim.request_id,
-        new_id=claim.ids["object"],
+        new_id=claim.ids[ClaimId.OBJECT],
         arrived_ms=context.runtime.clock.elapsed_ms(),
         done=context.runtime.tasks.event(),
         base=claim.base,
@@ -67,14 +65,10 @@ async def change_catalog(
 
 async def find_catalog_change(context: IcebergContext, claim: Claim) -> ChangeResult | None:
     """The result of a claim's request, if a manifest contains it."""
-    search = await find_evidence(context.reader.chain, claim, _requests)
+    search = await find_evidence(context.reader.chain, claim, committed_requests)
     if search.mine is None:
         return None
     return await read_change_result(context.reader, claim.request_id, search.mine.number)
-
-
-def _requests(entry: Entry) -> list[str]:
-    return list(read_manifest(entry).requests)
 
 
 class _NamedObjectWork(FixedIdsWork, ABC):
@@ -92,17 +86,17 @@ class _NamedObjectWork(FixedIdsWork, ABC):
         base = await manifest_number(self._context)
         resolved = await find_object(self._context, self._name, self._kind)
         ids = {
-            "table": "" if resolved is None else resolved.id,
-            "object": str(new_object_id(self._context.runtime)),
+            ClaimId.TABLE: "" if resolved is None else resolved.id,
+            ClaimId.OBJECT: str(new_object_id(self._context.runtime)),
         }
         return ClaimTerms(ids=ids, base=base)
 
     async def find(self, claim: Claim) -> Answer | None:
         done = await find_catalog_change(self._context, claim)
-        return None if done is None else table_answer(claim.ids["table"])
+        return None if done is None else table_answer(claim.ids[ClaimId.TABLE])
 
     async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
-        if not claim.ids["table"]:
+        if not claim.ids[ClaimId.TABLE]:
             return error_answer(not_found_error(self._kind, self._name))
         return await self._change(claim, hold)
 
@@ -126,9 +120,9 @@ class RenameWork(_NamedObjectWork):
         self._target = target
 
     async def _change(self, claim: Claim, hold: ClaimHold) -> Answer:
-        table_id, problem = claim.ids["table"], None
+        table_id, problem = claim.ids[ClaimId.TABLE], None
         request = MoveTable(table_id=table_id, schema=self._target.schema, name=self._target.name)
-        for _ in range(_MOST_TRIES):
+        for _ in range(_MAX_TRIES):
             try:
                 await change_catalog(self._context, claim, hold, request, self._caller.actor)
             except CatalogRefusal as refusal:
@@ -140,7 +134,7 @@ class RenameWork(_NamedObjectWork):
         return error_answer(await self._refusal(problem))
 
     async def _is_taken(self) -> bool:
-        """Whether the target name is taken; the check releases a dead name."""
+        """Whether the target name is taken; the check releases the name of a dropped table."""
         return await find_occupant(self._context, self._target) is not None
 
     async def _refusal(self, problem: ArcoError | None) -> ArcoError:
@@ -174,4 +168,4 @@ class DescribeWork(_NamedObjectWork):
             await change_catalog(self._context, claim, hold, self._request, self._caller.actor)
         except CatalogRefusal as refusal:
             return error_answer(refusal.problem)
-        return table_answer(claim.ids["table"])
+        return table_answer(claim.ids[ClaimId.TABLE])

@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from arco.catalog.change import ClaimId
 from arco.catalog.model import ObjectKind
-from arco.catalog.table_format import Caller
+from arco.catalog.pending_request import Caller
 from arco.core.errors import AttemptFenced, Conflict, Invalid, NotFound, Unavailable
 from arco.core.json import Json
 from arco.iceberg.context import IcebergContext
@@ -33,7 +34,7 @@ from arco.iceberg.idempotency import (
 )
 from arco.iceberg.loaded_metadata import LoadedMetadata
 from arco.iceberg.name_resolution import FullName, ResolvedObject, find_object, not_found_error
-from arco.iceberg.pointer import RequestSearch, find_request, pointer_of
+from arco.iceberg.pointer import PointerOperation, RequestSearch, find_request, pointer_of
 from arco.iceberg.pointer_head import PointerHead
 from arco.iceberg.prepared_commit import (
     PreparedCommit,
@@ -50,9 +51,8 @@ from arco.storage.entry import Entry
 
 JsonObjects = Sequence[dict[str, Json]]
 
-COMMIT = "commit"
 COMMIT_DEADLINE_MS = 20_000  # then the answer is that nothing has happened; servers give up later
-_WIDEST_SPREAD = 8
+_MAX_SPREAD = 8
 
 
 @dataclass(frozen=True)
@@ -104,14 +104,14 @@ class CommitWork(FixedIdsWork):
         self._found = await find_object(self._context, self._name, self._engine.kind, ahead=True)
         if self._found is None:
             # Fixed by the claim, so that a process that takes over cannot find another table.
-            return ClaimTerms(ids={"table": ""}, base=-1)
-        return ClaimTerms(ids={"table": self._found.id}, base=self._found.table_head.number)
+            return ClaimTerms(ids={ClaimId.TABLE: ""}, base=-1)
+        return ClaimTerms(ids={ClaimId.TABLE: self._found.id}, base=self._found.table_head.number)
 
     async def find(self, claim: Claim) -> Answer | None:
         return await find_landed_commit(self._context, claim)
 
     async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
-        table_id = claim.ids["table"]
+        table_id = claim.ids[ClaimId.TABLE]
         if not table_id:
             return error_answer(not_found_error(self._engine.kind, self._name))
         async with self._context.table_locks.hold(table_id):
@@ -123,7 +123,7 @@ class CommitWork(FixedIdsWork):
         search, losses = await self._first_search(chain, claim), 0
         while search.landed is None:
             began_ms = context.runtime.clock.elapsed_ms()
-            table_head = await context.heads.settle(await context.heads.at(search.head))
+            table_head = await context.heads.settle(await context.heads.resolve(search.head))
             if table_head.location is None:
                 return error_answer(not_found_error(self._engine.kind, self._name))
             base = await context.load(table_head.location)
@@ -136,7 +136,10 @@ class CommitWork(FixedIdsWork):
             if prepared is None:
                 result = OperationResult(table_id=table_id, metadata_location=table_head.location)
                 return success_answer(result, has_landed=False)
-            await reserve_locations(context, table_id, prepared, base)
+            try:
+                await reserve_locations(context, table_id, prepared, base)
+            except NotFound as dropped:
+                raise not_found_error(self._engine.kind, self._name) from dropped
             await write_metadata(context, table_id, prepared, hold)
             try:
                 head = await chain.append(table_head.chain_head, prepared.pointer)
@@ -186,7 +189,7 @@ class CommitWork(FixedIdsWork):
             number=table_head.number + 1,
             caller=self._caller,
             request_id=claim.request_id,
-            operation=COMMIT,
+            operation=PointerOperation.COMMIT,
             previous=table_head.location,
             updates=request.updates,
             base=base.metadata,
@@ -196,7 +199,7 @@ class CommitWork(FixedIdsWork):
         self, chain: Chain, table_head: PointerHead, base: LoadedMetadata, prepared: PreparedCommit
     ) -> PreparedCommit | None:
         """The commit with the task attempt that it publishes; None if that has published already."""
-        if prepared.pointer.operation != COMMIT:
+        if prepared.pointer.operation != PointerOperation.COMMIT:
             return prepared  # registering other metadata publishes nothing
         task = published_attempt(base.metadata, prepared.metadata)
         if task is None:
@@ -221,7 +224,7 @@ class CommitWork(FixedIdsWork):
         """After a lost race: wait for a random multiple of the store's latency, or give up."""
         check_deadline(self._context, self._caller)
         clock = self._context.runtime.clock
-        spread = min(losses, _WIDEST_SPREAD) * self._context.runtime.rng.random()
+        spread = min(losses, _MAX_SPREAD) * self._context.runtime.rng.random()
         await clock.sleep((clock.elapsed_ms() - began_ms) * spread)
 
 
@@ -236,7 +239,7 @@ def check_deadline(
 
 async def find_landed_commit(context: IcebergContext, claim: Claim) -> Answer | None:
     """The answer of a claim whose request is on the pointer chain of its table."""
-    table_id = claim.ids["table"]
+    table_id = claim.ids[ClaimId.TABLE]
     if not table_id:
         return None
     search = await find_request(context.pointers.chain(table_id), claim.base, claim.request_id)

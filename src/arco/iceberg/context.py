@@ -26,7 +26,7 @@ from arco.ledger.idempotency import Idempotency
 from arco.storage.entry import Entry
 from arco.storage.store import Store
 
-_MOST = 10_000
+_MAX_ROWS = 10_000
 
 
 class RowCache:
@@ -38,7 +38,7 @@ class RowCache:
 
     async def find(self, snapshot: Snapshot, name: TableName) -> TableRow | None:
         """The row of a name in a snapshot, if there is one."""
-        if snapshot is not self._snapshot or len(self._found) >= _MOST:
+        if snapshot is not self._snapshot or len(self._found) >= _MAX_ROWS:
             self._snapshot, self._found = snapshot, {}
         rows = self._found
         if name in rows:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import cast
 
+from arco.catalog.change import ClaimId
 from arco.catalog.ddl import AttachTable
 from arco.catalog.model import ObjectKind, TableRow
-from arco.catalog.table_format import Caller
+from arco.catalog.pending_request import Caller
 from arco.core.errors import AlreadyExists, ArcoError, Conflict, NotFound, Unavailable, Unknown
 from arco.core.ids import new_object_id
 from arco.core.json import Json
@@ -25,16 +26,16 @@ from arco.iceberg.catalog_change import (
 from arco.iceberg.context import IcebergContext
 from arco.iceberg.engine.columns import columns_of
 from arco.iceberg.engine.metadata import Metadata, current_schema, properties_of
-from arco.iceberg.engine.requirement import ADD, was_applied
+from arco.iceberg.engine.requirement import ADD, requirement_failed, was_applied
 from arco.iceberg.errors import (
     already_exists,
-    commit_failed,
     dotted,
+    message_with_advice,
     no_such_namespace,
 )
 from arco.iceberg.idempotency import FixedIdsWork, error_answer, table_answer
 from arco.iceberg.name_resolution import FullName, find_occupant, is_probably_free, release_name
-from arco.iceberg.pointer import Pointer, pointer_of
+from arco.iceberg.pointer import Pointer, PointerOperation, pointer_of
 from arco.iceberg.pointer_head import PointerHead
 from arco.iceberg.prepared_commit import pointer_facts, prepare_commit, write_metadata
 from arco.iceberg.publication import published_attempt
@@ -44,7 +45,7 @@ from arco.ledger.idempotency import ClaimHold, ClaimTerms
 from arco.storage.chain import Head
 from arco.storage.entry import Entry
 
-_MOST_TRIES = 3
+_MAX_TRIES = 3
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def creation_error(creation: Creation, problem: ArcoError, occupant: TableRow | 
     if isinstance(problem, NotFound):
         return no_such_namespace(creation.name.namespace)
     if isinstance(problem, Conflict):  # the location belongs to another table
-        return already_exists(str(problem))
+        return already_exists(message_with_advice(problem))
     return problem
 
 
@@ -137,7 +138,7 @@ def location_taken_error() -> AlreadyExists:
 def name_taken_error(creation: Creation, by: ObjectKind) -> AlreadyExists | Conflict:
     """The name is taken by a table or a view."""
     if creation.is_required and by is creation.kind:
-        return commit_failed("Requirement failed: table already exists")
+        return requirement_failed("table already exists")
     label = "View" if by is ObjectKind.VIEW else "Table"
     same = "" if by is creation.kind else " with same name"
     return already_exists(
@@ -168,7 +169,7 @@ class CreateWork(FixedIdsWork):
                 return await _name_taken_answer(context, creation, occupant)
             # With a key only the catalog may refuse, since another holder may be creating it (P12).
             if await is_location_taken(
-                context, creation, [claim.ids["object"], claim.ids["spare"]]
+                context, creation, [claim.ids[ClaimId.OBJECT], claim.ids[ClaimId.SPARE]]
             ):
                 return error_answer(location_taken_error())
         table_id, pointer = await create_first_pointer(context, creation, claim, hold)
@@ -181,8 +182,8 @@ class CreateWork(FixedIdsWork):
             except CatalogRefusal as refusal:
                 occupant = await find_occupant(context, creation.name)
                 was_dead = occupant is None and isinstance(refusal.problem, AlreadyExists)
-                if was_dead and tries < _MOST_TRIES:
-                    continue  # the name was dead and is released now
+                if was_dead and tries < _MAX_TRIES:
+                    continue  # the name of a dropped table is released now
                 if occupant is not None and isinstance(refusal.problem, AlreadyExists):
                     return await _name_taken_answer(context, creation, occupant)
                 return error_answer(creation_error(creation, refusal.problem, occupant))
@@ -219,7 +220,10 @@ class CreateWork(FixedIdsWork):
 async def creation_terms(context: IcebergContext, wanted_id: str | None = None) -> ClaimTerms:
     """The ids that a new object may get, and the number of an earlier manifest."""
     runtime = context.runtime
-    ids = {"object": wanted_id or str(new_object_id(runtime)), "spare": str(new_object_id(runtime))}
+    ids = {
+        ClaimId.OBJECT: wanted_id or str(new_object_id(runtime)),
+        ClaimId.SPARE: str(new_object_id(runtime)),
+    }
     return ClaimTerms(ids=ids, base=await manifest_number(context))
 
 
@@ -291,7 +295,7 @@ async def create_first_pointer(
     context: IcebergContext, creation: Creation, claim: Claim, hold: ClaimHold
 ) -> tuple[str, Pointer]:
     """The id of the new object and its first pointer; the claim has a spare id."""
-    for table_id in (claim.ids["object"], claim.ids["spare"]):
+    for table_id in (claim.ids[ClaimId.OBJECT], claim.ids[ClaimId.SPARE]):
         try:
             return table_id, await write_first_pointer(context, creation, table_id, claim, hold)
         except Conflict:
@@ -357,4 +361,4 @@ def _pointer_to_stored(
 
 
 def _is_abandoned(pointer: Pointer | None) -> bool:
-    return pointer is not None and pointer.operation == "bury"
+    return pointer is not None and pointer.operation == PointerOperation.ABANDON

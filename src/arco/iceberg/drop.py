@@ -9,9 +9,10 @@ first, or a late release would take the new one.
 
 import msgspec
 
+from arco.catalog.change import ClaimId
 from arco.catalog.ddl import RestoreTable
 from arco.catalog.model import ObjectKind, TableRow
-from arco.catalog.table_format import Caller
+from arco.catalog.pending_request import Caller
 from arco.core.errors import AlreadyExists, ArcoError, Conflict, NoSuchTable, NotFound
 from arco.core.ids import new_object_id
 from arco.iceberg.catalog_change import (
@@ -31,12 +32,12 @@ from arco.iceberg.name_resolution import (
     not_found_error,
     release_name,
 )
-from arco.iceberg.pointer import Pointer, find_request
+from arco.iceberg.pointer import Pointer, PointerOperation, find_request
 from arco.iceberg.pointer_head import PointerHead
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import ClaimHold, ClaimTerms
 
-_MOST_TRIES = 3
+_MAX_TRIES = 3
 
 
 class DropWork(FixedIdsWork):
@@ -49,7 +50,7 @@ class DropWork(FixedIdsWork):
         kind: ObjectKind,
         caller: Caller,
         *,
-        operation: str = "drop",
+        operation: str = PointerOperation.DROP,
         purge: bool = False,
     ) -> None:
         self._context = context
@@ -62,11 +63,11 @@ class DropWork(FixedIdsWork):
     async def terms(self) -> ClaimTerms:
         resolved = await find_object(self._context, self._name, self._kind)
         if resolved is None:
-            return ClaimTerms(ids={"table": ""}, base=-1)
-        return ClaimTerms(ids={"table": resolved.id}, base=resolved.table_head.number)
+            return ClaimTerms(ids={ClaimId.TABLE: ""}, base=-1)
+        return ClaimTerms(ids={ClaimId.TABLE: resolved.id}, base=resolved.table_head.number)
 
     async def find(self, claim: Claim) -> Answer | None:
-        table_id = claim.ids["table"]
+        table_id = claim.ids[ClaimId.TABLE]
         if not table_id:
             return None
         chain = self._context.pointers.chain(table_id)
@@ -77,7 +78,7 @@ class DropWork(FixedIdsWork):
         return table_answer(table_id, location)
 
     async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
-        table_id = claim.ids["table"]
+        table_id = claim.ids[ClaimId.TABLE]
         if not table_id:
             return error_answer(not_found_error(self._kind, self._name))
         await self._context.unresolved_names.add([table_id], self._is_open)
@@ -88,7 +89,7 @@ class DropWork(FixedIdsWork):
         context, chain = self._context, self._context.pointers.chain(table_id)
         search = await find_request(chain, claim.base, claim.request_id)
         while search.landed is None:
-            table_head = await context.heads.settle(await context.heads.at(search.head))
+            table_head = await context.heads.settle(await context.heads.resolve(search.head))
             if table_head.location is None:
                 return error_answer(not_found_error(self._kind, self._name))
             check_deadline(self._context, self._caller)  # an old unresolved id may be forgotten
@@ -193,8 +194,10 @@ class UndropWork(FixedIdsWork):
                 await change_catalog(self._context, claim, hold, request, self._caller.actor)
                 break
             except CatalogRefusal as refusal:
-                was_dead = isinstance(refusal.problem, AlreadyExists) and not await self._is_taken()
-                if not was_dead or tries == _MOST_TRIES:
+                was_released = (
+                    isinstance(refusal.problem, AlreadyExists) and not await self._is_taken()
+                )
+                if not was_released or tries == _MAX_TRIES:
                     return error_answer(refusal.problem)
         if table_head.chain_head.entry is not None:
             self._context.after_commit.schedule(self._table_id, table_head.chain_head.entry)
@@ -206,7 +209,11 @@ class UndropWork(FixedIdsWork):
         while True:
             table_head = await context.heads.settle(await context.heads.of(self._table_id))
             last_pointer = table_head.pointer
-            if last_pointer is None or last_pointer.purge or last_pointer.operation == "bury":
+            if (
+                last_pointer is None
+                or last_pointer.purge
+                or last_pointer.operation == PointerOperation.ABANDON
+            ):
                 return None
             if table_head.is_live and last_pointer.request_id == claim.request_id:
                 return table_head
@@ -226,7 +233,7 @@ class UndropWork(FixedIdsWork):
                 continue
 
     async def _is_taken(self) -> bool:
-        """Whether the name is taken; the check releases a dead name."""
+        """Whether the name is taken; the check releases the name of a dropped table."""
         snapshot = await self._context.reader.head()
         row = (await snapshot.find(self._table_id, dropped=True)).row
         catalog, *levels, name = await snapshot.levels(row)
@@ -246,7 +253,7 @@ class UndropWork(FixedIdsWork):
             metadata_location=table_head.location or last_pointer.metadata_location,
             transaction=None,
             request_id=claim.request_id,
-            operation="undrop",
+            operation=PointerOperation.UNDROP,
             actor=self._caller.actor,
             engine=self._caller.engine,
             update_source=self._caller.update_source,

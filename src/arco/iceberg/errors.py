@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from arco.core.errors import (
     AlreadyExists,
-    Conflict,
+    ArcoError,
     DeniedMetadata,
     MissingMetadata,
     NoSuchCatalog,
@@ -58,8 +58,6 @@ def already_exists(message: str) -> AlreadyExists:
     return error
 
 
-def commit_failed(message: str) -> Conflict:
-    """A requirement does not hold, or the request is stale: read the table again and retry."""
-    error = Conflict(message)
-    error.has_public_message = True
-    return error
+def message_with_advice(problem: ArcoError) -> str:
+    """The message of an error and its notes, since Iceberg's clients show nothing but the message."""
+    return ". ".join([str(problem), *getattr(problem, "__notes__", ())])

@@ -1,15 +1,16 @@
 """Running an operation, exactly once if the request has an idempotency key (P10 to P14).
 
-Each operation is a `Work`. With a key its claim and outcome are stored; without one the same work runs
-under a claim that is not stored. An outcome holds what a replay needs to build the answer again, not
-the answer: the metadata is read again and may be newer.
+Each operation is an `IdempotentWork`. With a key its claim and outcome are stored; without one the same
+work runs under a claim that is not stored. An outcome holds what a replay needs to build the answer again,
+not the answer: the metadata is read again and may be newer.
 """
 
 from typing import NamedTuple
 
 import msgspec
 
-from arco.catalog.table_format import Caller
+from arco.catalog.change import ClaimId
+from arco.catalog.pending_request import Caller
 from arco.core import json
 from arco.core.errors import (
     AlreadyExists,
@@ -65,6 +66,9 @@ class StoredRefusal(NamedTuple):
     status: int
 
 
+# What is stored, not what is sent: a replay reads the class again, and the API sends it with the status in
+# `ERROR_TYPES` (arco/api/iceberg/errors.py), which may differ. So the status here matters only to versions
+# that do not know the type.
 # Part of the stored format: a line is never changed. The first class that matches is stored, so a subclass
 # precedes its parent. No status is 403, which is about the caller and no outcome (P12).
 STORED_REFUSALS = (
@@ -83,18 +87,21 @@ STORED_REFUSALS = (
     StoredRefusal(Invalid, "BadRequestException", 400),
 )
 # The class of a stored type that this version does not know.
-_NEAREST: dict[int, type[ArcoError]] = {404: NotFound, 409: Conflict, 412: PreconditionFailed}
+_CLASS_BY_STATUS: dict[int, type[ArcoError]] = {
+    404: NotFound,
+    409: Conflict,
+    412: PreconditionFailed,
+}
 
 
-class _Marked:
-    """A work whose claims name the protocol, so that the reconciler recognises them."""
+class WrappedWork:
+    """A work that leaves everything to another work; a subclass shows what it changes."""
 
     def __init__(self, work: IdempotentWork) -> None:
         self._work = work
 
     async def terms(self) -> ClaimTerms:
-        terms = await self._work.terms()
-        return ClaimTerms(ids=terms.ids | {"protocol": PROTOCOL}, base=terms.base)
+        return await self._work.terms()
 
     def renew(self, claim: Claim) -> dict[str, str]:
         return self._work.renew(claim)
@@ -104,6 +111,14 @@ class _Marked:
 
     async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
         return await self._work.perform(claim, hold)
+
+
+class _ProtocolTaggedWork(WrappedWork):
+    """A work whose claims name the protocol, so that the reconciler recognises them."""
+
+    async def terms(self) -> ClaimTerms:
+        terms = await self._work.terms()
+        return ClaimTerms(ids=terms.ids | {ClaimId.PROTOCOL: PROTOCOL}, base=terms.base)
 
 
 async def run_once(
@@ -121,7 +136,10 @@ async def run_once(
         key=caller.key,
     )
     answer = await context.idempotency.once(
-        path, _fingerprint(caller.operation, request), _Marked(work), arrived_ms=caller.arrived_ms
+        path,
+        _fingerprint(caller.operation, request),
+        _ProtocolTaggedWork(work),
+        arrived_ms=caller.arrived_ms,
     )
     return read_result(answer)
 
@@ -140,7 +158,10 @@ def table_answer(
 
 
 def error_answer(problem: ArcoError) -> Answer:
-    """The answer of a refusal that is stored and replayed; an error of another kind is raised."""
+    """The answer that stores a refusal, for replays.
+
+    An error that says nothing about the request, such as `Unavailable`, has none (P12): it is raised.
+    """
     stored = next((each for each in STORED_REFUSALS if isinstance(problem, each.error)), None)
     if stored is None:
         raise problem
@@ -152,7 +173,7 @@ def read_refusal(answer: Answer) -> ArcoError:
     """The error in an answer that is not a success."""
     refusal = json.decode(bytes(answer.body), _Refusal)
     by_type = (each.error for each in STORED_REFUSALS if each.type == refusal.type)
-    error = next(by_type, None) or _NEAREST.get(answer.status, Invalid)
+    error = next(by_type, None) or _CLASS_BY_STATUS.get(answer.status, Invalid)
     problem = error(refusal.message)
     problem.has_public_message = True
     return problem

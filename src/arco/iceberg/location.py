@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from arco.catalog.location import (
     canonical,
+    check_escapes,
     check_text,
     managed_location,
     overlap,
-    refuse_tricks,
     undeclared,
 )
 from arco.core.errors import Invalid
@@ -74,7 +74,7 @@ class LocationResolver:
         if location.startswith(self.root):
             # The root is written by Arco itself, and may have a scheme that no engine reads.
             check_text(location)
-            refuse_tricks("/" + location.removeprefix(self.root))
+            check_escapes("/" + location.removeprefix(self.root))
             return location.rstrip("/") + "/"
         return canonical(LOCAL + location if location.startswith("/") else location)
 

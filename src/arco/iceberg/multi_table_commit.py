@@ -10,8 +10,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
+from arco.catalog.change import ClaimId
 from arco.catalog.ddl import AttachTables, TableName
-from arco.catalog.table_format import Caller
+from arco.catalog.pending_request import Caller
 from arco.core.errors import (
     AlreadyExists,
     ArcoError,
@@ -20,6 +21,7 @@ from arco.core.errors import (
     LocationTaken,
     NoSuchSchema,
     NoSuchTable,
+    NotFound,
     TakenOver,
     Unavailable,
     Unknown,
@@ -45,7 +47,7 @@ from arco.iceberg.errors import UNREADABLE
 from arco.iceberg.idempotency import OperationResult, error_answer, run_once, success_answer
 from arco.iceberg.loaded_metadata import LoadedMetadata
 from arco.iceberg.name_resolution import FullName, find_object, find_occupant, not_found_error
-from arco.iceberg.pointer import Pointer
+from arco.iceberg.pointer import Pointer, PointerOperation
 from arco.iceberg.pointer_head import PointerHead
 from arco.iceberg.prepared_commit import (
     PreparedCommit,
@@ -62,9 +64,9 @@ from arco.ledger.idempotency import ClaimHold, ClaimTerms
 from arco.storage.chain import Head
 from arco.storage.entry import Entry
 
-_MOST_DEAD_NAMES = 3  # after this many tries it is a uuid that is taken, not a name
+_MAX_RELEASES = 3  # after this many tries it is a uuid that is taken, not a name
 
-MOST_TABLES = 100
+MAX_TABLES = 100
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ class _PreparedTable:
     """One table in one try: the prepared commit, and the head it follows."""
 
     table_id: str
+    name: FullName
     prepared: PreparedCommit
     head: Head
     base: LoadedMetadata
@@ -109,14 +112,17 @@ class MultiTableCommitWork:
             *(find_object(context, each.name, TABLE_ENGINE.kind) for each in self._changes)
         )
         ids = {
-            "transaction": new_ulid(context.runtime),
-            "tables": ",".join("" if each is None else each.id for each in resolved),
+            ClaimId.TRANSACTION: new_ulid(context.runtime),
+            ClaimId.TABLES: ",".join("" if each is None else each.id for each in resolved),
         }
         return ClaimTerms(ids=ids, base=base)
 
     def renew(self, claim: Claim) -> dict[str, str]:
-        earlier = ",".join((*_earlier(claim), claim.ids["transaction"]))
-        return claim.ids | {"transaction": new_ulid(self._context.runtime), "earlier": earlier}
+        earlier = ",".join((*_earlier(claim), claim.ids[ClaimId.TRANSACTION]))
+        return claim.ids | {
+            ClaimId.TRANSACTION: new_ulid(self._context.runtime),
+            ClaimId.EARLIER: earlier,
+        }
 
     async def find(self, claim: Claim) -> Answer | None:
         return (
@@ -129,7 +135,7 @@ class MultiTableCommitWork:
         for transaction in _earlier(claim):
             if await self._end_earlier(transaction):
                 return success_answer(OperationResult())
-        ids = claim.ids["tables"].split(",") if self._changes else []
+        ids = claim.ids[ClaimId.TABLES].split(",") if self._changes else []
         for table_id, change in zip(ids, self._changes, strict=True):
             if not table_id:
                 return error_answer(not_found_error(TABLE_ENGINE.kind, change.name))
@@ -162,7 +168,7 @@ class MultiTableCommitWork:
         self, ids: list[str], claim: Claim, hold: ClaimHold, number: int
     ) -> Answer | None:
         """One try; None if another request was faster and it must be tried again."""
-        context, transaction = self._context, _numbered(claim.ids["transaction"], number)
+        context, transaction = self._context, _numbered(claim.ids[ClaimId.TRANSACTION], number)
         decided = await self._prepare_or_answer(ids, claim, transaction)
         if isinstance(decided, Answer):
             return decided
@@ -171,7 +177,7 @@ class MultiTableCommitWork:
             await self._begin(transaction, claim, tables, hold)
             entries = await self._append_pointers(tables)
             entries += await self._create_tables(creations, claim, hold, transaction)
-        except (TakenOver, LocationTaken, UnreservedPath, *UNREADABLE):
+        except (TakenOver, NoSuchTable, LocationTaken, UnreservedPath, *UNREADABLE):
             await self._abort(transaction)
             raise
         except Conflict:
@@ -262,7 +268,7 @@ class MultiTableCommitWork:
             number=table_head.number + 1,
             caller=self._caller,
             request_id=claim.request_id,
-            operation="commit",
+            operation=PointerOperation.COMMIT,
             previous=table_head.location,
             updates=[update for request in change.requests for update in request.updates],
             transaction=transaction,
@@ -270,7 +276,7 @@ class MultiTableCommitWork:
             # A table without updates takes part too, so that no other request changes it meanwhile.
             stored=table_head.location if metadata is base.metadata else None,
         )
-        return _PreparedTable(table_id, prepared, table_head.chain_head, base)
+        return _PreparedTable(table_id, change.name, prepared, table_head.chain_head, base)
 
     async def _check_creation(self, change: TableChange) -> Creation:
         """The creation of a new table, if its name and its location are free."""
@@ -307,7 +313,10 @@ class MultiTableCommitWork:
         )
 
     async def _store(self, table: _PreparedTable, hold: ClaimHold) -> None:
-        await reserve_locations(self._context, table.table_id, table.prepared, table.base)
+        try:
+            await reserve_locations(self._context, table.table_id, table.prepared, table.base)
+        except NotFound as dropped:
+            raise not_found_error(TABLE_ENGINE.kind, table.name) from dropped
         await write_metadata(self._context, table.table_id, table.prepared, hold)
 
     async def _append_pointers(self, tables: list[_PreparedTable]) -> list[tuple[str, Entry]]:
@@ -340,7 +349,7 @@ class MultiTableCommitWork:
         naming = Claim(
             request_sha256="",
             request_id=new_ulid(context.runtime),  # each try creates other ids than the one before
-            ids={"object": born[0][0]},
+            ids={ClaimId.OBJECT: born[0][0]},
             base=await manifest_number(context),
             life_ms=0,
         )
@@ -372,14 +381,14 @@ class MultiTableCommitWork:
             return
 
     async def _name_error(self, problem: ArcoError, number: int) -> Answer | None:
-        """Why the names could not be added; None if they were dead and are free now."""
+        """Why the names could not be added; None if those of dropped tables are free now."""
         for change in self._creations:
             if change.creation is None:
                 continue
             occupant = await find_occupant(self._context, change.name)
             if occupant is not None:
                 return error_answer(creation_error(change.creation, problem, occupant))
-        if isinstance(problem, AlreadyExists) and number < _MOST_DEAD_NAMES:
+        if isinstance(problem, AlreadyExists) and number < _MAX_RELEASES:
             return None
         creation = next(each.creation for each in self._creations if each.creation is not None)
         return error_answer(creation_error(creation, problem, None))
@@ -406,7 +415,7 @@ class MultiTableCommitWork:
 
 async def was_committed(transactions: TransactionRecords, claim: Claim) -> bool:
     """Whether any holder of this claim has committed."""
-    for transaction in (*_earlier(claim), claim.ids["transaction"]):
+    for transaction in (*_earlier(claim), claim.ids[ClaimId.TRANSACTION]):
         number = 0
         while (outcome := await transactions.outcome(_numbered(transaction, number))) is False:
             number += 1
@@ -421,7 +430,7 @@ def _numbered(transaction: str, number: int) -> str:
 
 def _earlier(claim: Claim) -> tuple[str, ...]:
     """The transactions of earlier holders of this claim."""
-    return tuple(each for each in claim.ids.get("earlier", "").split(",") if each)
+    return tuple(each for each in claim.ids.get(ClaimId.EARLIER, "").split(",") if each)
 
 
 class Transactions:
@@ -460,8 +469,8 @@ class Transactions:
             name = FullName(catalog, change.identifier.namespace, change.identifier.name)
             names[name.table] = name
             asked.setdefault(name.table, []).append(change)
-        if not 0 < len(asked) <= MOST_TABLES:
-            raise Invalid(f"a transaction changes 1 to {MOST_TABLES} tables, not {len(asked)}")
+        if not 0 < len(asked) <= MAX_TABLES:
+            raise Invalid(f"a transaction changes 1 to {MAX_TABLES} tables, not {len(asked)}")
         return [self._change(names[each], changes, caller) for each, changes in asked.items()]
 
     def _change(

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
-from arco.catalog.change import change
+from arco.catalog.change import SYSTEM, change
 from arco.catalog.ddl import ReleaseTable, SchemaName, TableName
 from arco.catalog.model import ObjectKind, TableFormat, TableRow
 from arco.catalog.name import check_name
@@ -28,10 +28,9 @@ from arco.core.errors import (
 )
 from arco.iceberg.context import IcebergContext
 from arco.iceberg.errors import no_such_namespace, no_such_table, no_such_view
+from arco.iceberg.pointer import PointerOperation
 from arco.iceberg.pointer_head import PointerHead
 from arco.storage.entry import Entry
-
-SYSTEM = "client:arco"
 
 
 @dataclass(frozen=True)
@@ -107,15 +106,12 @@ async def find_object(
         table_head = await context.heads.of(row.table_id, glimpse=glimpse)
     if table_head.is_live:
         return ResolvedObject(row, table_head)
-    if table_head.undecided is None:
-        context.after_commit.run_in_background(
-            row.table_id, release_name(context, row.table_id, table_head)
-        )
+    release_name_later(context, row.table_id, table_head)
     return None
 
 
 async def find_occupant(context: IcebergContext, name: FullName) -> TableRow | None:
-    """The row that has this name, of any kind and format; a dead name is released first.
+    """The row that has this name, of any kind and format; the name of a dropped table is released first.
 
     `Unavailable` if it cannot be released now: then it is unknown whether the name is free.
     """
@@ -127,10 +123,7 @@ async def find_occupant(context: IcebergContext, name: FullName) -> TableRow | N
     table_head = await context.heads.settle(table_head)
     if table_head.is_live:
         return row
-    try:
-        await release_name(context, row.table_id, table_head)
-    except ArcoError as problem:
-        raise Unavailable("a dropped table still has this name; retry") from problem
+    await release_name_now(context, row.table_id, table_head)
     return None
 
 
@@ -158,13 +151,33 @@ async def release_name(
     await change(context.committer, request, actor)
 
 
+async def release_name_now(context: IcebergContext, table_id: str, table_head: PointerHead) -> None:
+    """The same for a caller that cannot go on without it: a failure is `Unavailable`."""
+    try:
+        await release_name(context, table_id, table_head)
+    except ArcoError as problem:
+        raise Unavailable("a dropped table still has this name; retry") from problem
+
+
+def release_name_later(context: IcebergContext, table_id: str, table_head: PointerHead) -> None:
+    """The same in the background, unless a transaction may still bring the table into effect."""
+    if table_head.undecided is None:
+        context.after_commit.run_in_background(
+            table_id, release_name(context, table_id, table_head)
+        )
+
+
 async def _append_tombstone(context: IcebergContext, table_id: str, table_head: PointerHead) -> int:
     """End a chain that has no version in effect, before its name is released."""
     if table_head.pointer is None:
         raise Corrupt(f"table {table_id} has a name, and no version")
 
     body = msgspec.structs.replace(
-        table_head.pointer, operation="bury", actor=SYSTEM, transaction=None, publication=None
+        table_head.pointer,
+        operation=PointerOperation.ABANDON,
+        actor=SYSTEM,
+        transaction=None,
+        publication=None,
     )
     try:
         head = await context.pointers.chain(table_id).append(

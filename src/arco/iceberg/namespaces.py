@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from msgspec import UNSET
 
-from arco.catalog.change import change
+from arco.catalog.change import ClaimId, change
 from arco.catalog.ddl import CreateSchema, DropSchema, SchemaName, UpdateSchema
 from arco.catalog.model import SchemaRow
-from arco.catalog.name import MOST_LEVELS, RESERVED, check_name
+from arco.catalog.name import MAX_LEVELS, RESERVED, check_name
+from arco.catalog.pending_request import Caller
 from arco.catalog.snapshot import Snapshot
-from arco.catalog.table_format import Caller
 from arco.core import json
 from arco.core.errors import (
     AlreadyExists,
@@ -87,8 +87,8 @@ class Namespaces:
     ) -> dict[str, str]:
         """Create a namespace and its missing parents."""
         levels = request.namespace
-        if not 0 < len(levels) <= MOST_LEVELS:
-            raise Invalid(f"a namespace has 1 to {MOST_LEVELS} levels")
+        if not 0 < len(levels) <= MAX_LEVELS:
+            raise Invalid(f"a namespace has 1 to {MAX_LEVELS} levels")
         for level in levels:
             check_name(level, "namespace")
         check_reserved([*request.properties])
@@ -104,7 +104,7 @@ class Namespaces:
         async def make_parents() -> None:
             await self._make_parents(catalog, levels, caller)
 
-        work = _SchemaWork(self._context, ddl, caller, levels, mend=(NotFound, make_parents))
+        work = _SchemaWork(self._context, ddl, caller, levels, repair=(NotFound, make_parents))
         await run_once(self._context, caller, work, [catalog, request])
         return dict(request.properties)
 
@@ -118,10 +118,10 @@ class Namespaces:
         levels = check_namespace(namespace)
         ddl = DropSchema(target=SchemaName(catalog, levels))
 
-        async def release_dead() -> None:
-            await self.release_dead(catalog, levels)
+        async def release_names() -> None:
+            await self.release_names(catalog, levels)
 
-        work = _SchemaWork(self._context, ddl, caller, levels, mend=(NotEmpty, release_dead))
+        work = _SchemaWork(self._context, ddl, caller, levels, repair=(NotEmpty, release_names))
         await run_once(self._context, caller, work, [catalog, levels])
 
     async def update(
@@ -158,8 +158,8 @@ class Namespaces:
                 except AlreadyExists:
                     continue
 
-    async def release_dead(self, catalog: str, levels: tuple[str, ...]) -> None:
-        """Release dead names, so that they do not keep a namespace alive (P31)."""
+    async def release_names(self, catalog: str, levels: tuple[str, ...]) -> None:
+        """Release the names of dropped tables, so that they do not keep a namespace alive (P31)."""
         context = self._context
         unresolved = await context.unresolved_names.open()
         if not unresolved:
@@ -180,7 +180,7 @@ class Namespaces:
 class _SchemaWork(FixedIdsWork):
     """A change of one namespace as work that takes effect once.
 
-    `mend` is an error and the repair after which the change is tried once more.
+    `repair` is an error and the repair after which the change is tried once more.
     """
 
     def __init__(
@@ -190,13 +190,13 @@ class _SchemaWork(FixedIdsWork):
         caller: Caller,
         levels: tuple[str, ...],
         *,
-        mend: Mend | None = None,
+        repair: Mend | None = None,
     ) -> None:
         self._context = context
         self._ddl = ddl
         self._caller = caller
         self._levels = levels
-        self._mend = mend
+        self._mend = repair
 
     async def terms(self) -> ClaimTerms:
         ids = {"object": str(new_object_id(self._context.runtime))}
@@ -251,10 +251,12 @@ class _PropertiesWork(_SchemaWork):
         except NotFound:
             existing = set()
         gone = [key for key in dict.fromkeys(self._request.removals) if key in existing]
-        return ClaimTerms(ids=terms.ids | {"removed": json.encode(gone).decode()}, base=terms.base)
+        return ClaimTerms(
+            ids=terms.ids | {ClaimId.REMOVED: json.encode(gone).decode()}, base=terms.base
+        )
 
     def result(self, claim: Claim) -> OperationResult:
-        removed = tuple(json.decode(claim.ids["removed"].encode(), list))
+        removed = tuple(json.decode(claim.ids[ClaimId.REMOVED].encode(), list))
         missing = (key for key in dict.fromkeys(self._request.removals) if key not in removed)
         updated = tuple(self._request.updates)
         return OperationResult(

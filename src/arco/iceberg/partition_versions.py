@@ -30,10 +30,10 @@ NULL = "null"  # as Iceberg writes it into paths
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-MOST_FILES = 200_000
+MAX_FILES = 200_000
 _REMEMBERED_FILES = 400_000
 _REMEMBERED_TABLES = 1_000
-_AT_ONCE = 8
+_PARALLEL_READS = 8
 _DELETED = 2  # the status of a manifest entry for a deleted file
 Row = dict[str, Any]
 
@@ -116,7 +116,7 @@ class AddedFile:
 class IcebergVersions:
     """The versions of Iceberg tables and their partitions, by table id."""
 
-    def __init__(self, context: IcebergContext, *, most_files: int = MOST_FILES) -> None:
+    def __init__(self, context: IcebergContext, *, most_files: int = MAX_FILES) -> None:
         self._context = context
         self._most_files = most_files
         self._known: OrderedDict[str, _LiveFiles] = OrderedDict()
@@ -194,8 +194,8 @@ class IcebergVersions:
         self, manifests: Sequence[Row], specs: dict[int, Sequence[PartitionField]]
     ) -> list[_LiveFiles]:
         live_files: list[_LiveFiles] = []
-        for start in range(0, len(manifests), _AT_ONCE):
-            some = manifests[start : start + _AT_ONCE]
+        for start in range(0, len(manifests), _PARALLEL_READS):
+            some = manifests[start : start + _PARALLEL_READS]
             work = (self._manifest(str(e["manifest_path"]), specs[_spec_id(e)]) for e in some)
             live_files += await self._context.runtime.tasks.gather(*work)
         return live_files

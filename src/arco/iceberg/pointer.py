@@ -17,7 +17,19 @@ from arco.storage.entry import Entry
 from arco.storage.store import Store
 
 POINTERS = "_catalog/iceberg_pointers"
-FENCE = "fence"  # the operation of an entry that does not change the table
+
+
+class PointerOperation:
+    """The stored names of the operations that append an entry to a chain."""
+
+    CREATE = "create"
+    COMMIT = "commit"
+    REGISTER = "register"
+    DROP = "drop"
+    UNREGISTER = "unregister"
+    UNDROP = "undrop"
+    ABANDON = "bury"  # ends the chain of a table that never came into effect
+    FENCE = "fence"  # does not change the table
 
 
 class SnapshotFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -41,7 +53,7 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     request_id: str
-    operation: str  # create, commit, register, drop, unregister, undrop, bury, fence
+    operation: str  # a `PointerOperation`
     actor: str
     metadata_location: str
     previous_location: str | None = None

@@ -22,9 +22,9 @@ from arco.iceberg.pointer_head import PointerHead, PointerHeads
 from arco.iceberg.transaction_record import TransactionRecords
 from arco.storage.store import Store
 
-MOST_PROBLEMS = 100  # that are listed; all are counted
+MAX_PROBLEMS = 100  # that are listed; all are counted
 
-_AT_ONCE = 8  # metadata files may be large, and this many are in memory
+_PARALLEL_READS = 8  # metadata files may be large, and this many are in memory
 
 _ASTRAY = "neither in the warehouse of this store nor in a location that --allow-location names"
 
@@ -73,7 +73,7 @@ class PointerCheck:
         some: list[TableRow] = []
         async for row in list_tables(snapshot, TableFormat.ICEBERG):
             some.append(row)
-            if len(some) == _AT_ONCE:
+            if len(some) == _PARALLEL_READS:
                 await self._check_some(some, snapshot, report, progress)
                 some.clear()
         await self._check_some(some, snapshot, report, progress)
@@ -92,7 +92,7 @@ class PointerCheck:
             if problem is None:
                 continue
             report.failed += 1
-            if len(report.problems) < MOST_PROBLEMS:
+            if len(report.problems) < MAX_PROBLEMS:
                 name = print_dotted(await snapshot.levels(row))
                 report.problems.append(PointerProblem(name, row.table_id, *problem))
         if progress is not None and rows:

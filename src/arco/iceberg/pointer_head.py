@@ -66,9 +66,9 @@ class PointerHeads:
 
         `glimpse` gets the probable head one round trip earlier, for reading ahead only.
         """
-        return await self.at(await self._pointers.chain(table_id).head(glimpse=glimpse))
+        return await self.resolve(await self._pointers.chain(table_id).head(glimpse=glimpse))
 
-    async def at(self, head: Head) -> PointerHead:
+    async def resolve(self, head: Head) -> PointerHead:
         """Resolve this chain head."""
         if head.entry is None:
             return PointerHead(head, None, None)
@@ -93,7 +93,7 @@ class PointerHeads:
                 await self._transactions.decide(transaction, committed=False)
                 break
             await self._runtime.clock.sleep(_POLL_MS)
-        settled = await self.at(table_head.chain_head)
+        settled = await self.resolve(table_head.chain_head)
         if settled.undecided is not None:
             raise Corrupt(f"transaction {transaction} has no outcome, although one was read")
         return settled

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from arco.catalog.pending_request import Caller
 from arco.catalog.publication import Publication
-from arco.catalog.table_format import Caller
 from arco.core.clock import utc
 from arco.core.errors import Denied, Unavailable, Unknown
 from arco.core.ids import new_object_id
@@ -27,7 +27,7 @@ from arco.iceberg.engine.metadata import (
     properties_of,
 )
 from arco.iceberg.loaded_metadata import LoadedMetadata
-from arco.iceberg.pointer import Pointer, SnapshotFacts
+from arco.iceberg.pointer import Pointer, PointerOperation, SnapshotFacts
 from arco.iceberg.table_paths import (
     NO_PATHS,
     PathChanges,
@@ -37,8 +37,6 @@ from arco.iceberg.table_paths import (
     reserve_place,
 )
 from arco.ledger.idempotency import ClaimHold
-
-REGISTER = "register"
 
 _LEVEL = 1
 _DELETE = "write.metadata.delete-after-commit.enabled"
@@ -112,7 +110,7 @@ def prepare_commit(
     raw = b"" if stored else encode_metadata(metadata)
     shape = None if base is None else _changed_shape(context, metadata, base)
     paths = NO_PATHS
-    if base is not None and operation == REGISTER:
+    if base is not None and operation == PointerOperation.REGISTER:
         paths = PathChanges(added=paths_beside(context.locations, metadata))
     elif base is not None:
         paths = path_changes(context.locations, metadata, base, updates)
@@ -142,7 +140,10 @@ def _changed_shape(
 async def reserve_locations(
     context: IcebergContext, table_id: str, prepared: PreparedCommit, base: LoadedMetadata
 ) -> None:
-    """Reserve the new location and paths in the catalog before the table uses them."""
+    """Reserve the new location and paths in the catalog before the table uses them.
+
+    `LocationTaken` if another table has one, `NotFound` if this table was dropped meanwhile.
+    """
     place, actor = str(prepared.metadata["location"]), prepared.pointer.actor
     if place != base.metadata["location"]:
         await reserve_place(context, table_id, context.locations.stored(place), actor)

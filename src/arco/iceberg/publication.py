@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from arco.catalog.change import SYSTEM
 from arco.catalog.publication import (
     ATTEMPT_PROPERTY,
     FLOW,
@@ -23,7 +24,7 @@ from arco.core.ids import new_ulid
 from arco.core.json import Json
 from arco.iceberg.context import IcebergContext
 from arco.iceberg.engine.metadata import Metadata, current_snapshot_id, objects_of
-from arco.iceberg.pointer import FENCE, Pointer
+from arco.iceberg.pointer import Pointer, PointerOperation
 from arco.iceberg.pointer_head import PointerHead
 from arco.iceberg.prepared_commit import pointer_facts
 
@@ -31,18 +32,18 @@ _SOURCE = "source-snapshot-id"  # in the summary of a cherry-pick: the staged sn
 
 Snapshot = dict[str, Json]
 
-SYSTEM = "client:arco"
 
-
-def published_attempt(base: Metadata | None, made: Metadata) -> DispatchedAttempt | None:
+def published_attempt(base: Metadata | None, metadata: Metadata) -> DispatchedAttempt | None:
     """The attempt whose snapshot comes onto `main`, if any; `Invalid` if it cannot be read."""
-    old, new = None if base is None else current_snapshot_id(base), current_snapshot_id(made)
+    old, new = None if base is None else current_snapshot_id(base), current_snapshot_id(metadata)
     if new is None or new == old:
         return None
     attempt_texts = {
-        text for each in _arriving(base, made, old, new) if (text := _attempt_text(made, each))
+        text
+        for each in _new_on_main(base, metadata, old, new)
+        if (text := _attempt_text(metadata, each))
     }
-    if not attempt_texts or new in _been(base):
+    if not attempt_texts or new in _main_history(base):
         return None
     if len(attempt_texts) > 1:
         raise Invalid(f"a commit publishes one attempt, and this one names {len(attempt_texts)}")
@@ -58,41 +59,41 @@ def attempt_snapshots(metadata: Metadata) -> set[int]:
     }
 
 
-def refuse_attempt(base: Metadata | None, made: Metadata) -> None:
+def refuse_attempt(base: Metadata | None, metadata: Metadata) -> None:
     """`Invalid` if a change of several tables would publish an attempt.
 
     A transaction may still be aborted, and an attempt that was published on one table before would have
     to be left out on all others. So only commits to one table publish attempts.
     """
-    if published_attempt(base, made) is not None:
+    if published_attempt(base, metadata) is not None:
         raise Invalid("an attempt is published by a commit of one table, not by a transaction")
 
 
-def _arriving(
-    base: Metadata | None, made: Metadata, old: int | None, new: int
+def _new_on_main(
+    base: Metadata | None, metadata: Metadata, old: int | None, new: int
 ) -> Iterator[Snapshot]:
     """The snapshots that this commit brings onto `main`, the newest first."""
-    newest = _find(made, new)
+    newest = _find(metadata, new)
     if newest is None:
         return
     if newest.get("parent-snapshot-id") == old:
         yield newest  # as almost always
         return
-    by_id = {each.get("snapshot-id"): each for each in objects_of(made, "snapshots")}
-    been = _been(base).union(each.get("snapshot-id") for each in _line(by_id, old))
-    for each in _line(by_id, new):
-        if each.get("snapshot-id") in been:
+    by_id = {each.get("snapshot-id"): each for each in objects_of(metadata, "snapshots")}
+    before = _main_history(base).union(each.get("snapshot-id") for each in _ancestry(by_id, old))
+    for each in _ancestry(by_id, new):
+        if each.get("snapshot-id") in before:
             return
         yield each
 
 
-def _been(base: Metadata | None) -> set[Json]:
+def _main_history(base: Metadata | None) -> set[Json]:
     """The snapshots in the log of `main`."""
     log = [] if base is None else objects_of(base, "snapshot-log")
     return {each.get("snapshot-id") for each in log}
 
 
-def _line(by_id: dict[Json, Snapshot], snapshot_id: Json) -> Iterator[Snapshot]:
+def _ancestry(by_id: dict[Json, Snapshot], snapshot_id: Json) -> Iterator[Snapshot]:
     """A snapshot and its ancestors; metadata from elsewhere may contain a cycle."""
     visited = set()
     while snapshot_id in by_id and snapshot_id not in visited:
@@ -101,18 +102,18 @@ def _line(by_id: dict[Json, Snapshot], snapshot_id: Json) -> Iterator[Snapshot]:
         snapshot_id = by_id[snapshot_id].get("parent-snapshot-id")
 
 
-def _attempt_text(made: Metadata, snapshot: Snapshot) -> str | None:
+def _attempt_text(metadata: Metadata, snapshot: Snapshot) -> str | None:
     summary = _summary(snapshot)
-    attempt_texts = summary.get(ATTEMPT_PROPERTY)
+    text = summary.get(ATTEMPT_PROPERTY)
     source = str(summary.get(_SOURCE, ""))
-    if attempt_texts is None and source.isascii() and source.isdigit():
-        attempt_texts = _summary(_find(made, int(source)) or {}).get(ATTEMPT_PROPERTY)
-    return None if attempt_texts is None else str(attempt_texts)
+    if text is None and source.isascii() and source.isdigit():
+        text = _summary(_find(metadata, int(source)) or {}).get(ATTEMPT_PROPERTY)
+    return None if text is None else str(text)
 
 
-def _read(attempt_texts: str) -> DispatchedAttempt:
+def _read(attempt_text: str) -> DispatchedAttempt:
     try:
-        return json.decode(attempt_texts.encode(), DispatchedAttempt)
+        return json.decode(attempt_text.encode(), DispatchedAttempt)
     except Invalid as problem:
         raise Invalid(f"{ATTEMPT_PROPERTY} in the snapshot's summary: {problem}") from problem
 
@@ -174,7 +175,7 @@ class IcebergFences:
         """A pointer to the metadata in effect, with the facts of the last pointer if it names that."""
         fence = Pointer(
             request_id=request_id,
-            operation=FENCE,
+            operation=PointerOperation.FENCE,
             actor=SYSTEM,
             update_source=FLOW,
             metadata_location=location,

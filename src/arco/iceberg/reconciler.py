@@ -9,6 +9,7 @@ names; at start and once a day at every table.
 from dataclasses import dataclass
 from typing import Protocol
 
+from arco.catalog.change import ClaimId
 from arco.catalog.model import TableFormat, TableRow
 from arco.catalog.pending_request import ChangeResult
 from arco.catalog.snapshot import list_tables
@@ -21,7 +22,7 @@ from arco.iceberg.engine.metadata import current_schema
 from arco.iceberg.idempotency import PROTOCOL, OperationResult, success_answer, table_answer
 from arco.iceberg.multi_table_commit import was_committed
 from arco.iceberg.name_resolution import release_name
-from arco.iceberg.pointer import FENCE, find_request, pointer_of
+from arco.iceberg.pointer import PointerOperation, find_request, pointer_of
 from arco.iceberg.pointer_head import PointerHead
 from arco.iceberg.transaction_record import TransactionRecords
 from arco.ledger.claim import Answer, Claim, unfinished_claims
@@ -31,12 +32,12 @@ EVERY_MS = 15 * 60_000
 _FULL_EVERY_MS = 24 * 3_600_000
 _FIRST_MS = 30_000
 _LOOKED_BACK = 1_000  # entries of one chain, at most
-_AT_ONCE = 16
+_PARALLEL_READS = 16
 _REST = 4  # times the time that a batch took
 _RECENT_MS = 24 * 3_600_000  # if an older entry was reported, all below it were
 _RECEIPTS_KEPT_MS = 60 * 24 * 3_600_000  # older receipts may have been deleted
 
-_MOST = 10_000
+_MAX_CLAIMS = 10_000
 
 
 @dataclass
@@ -122,8 +123,8 @@ class Reconciler:
                 row.table_id
                 async for row in list_tables(snapshot, TableFormat.ICEBERG, dropped=True)
             ]
-        for start in range(0, len(ids), _AT_ONCE):
-            some, began_ms = ids[start : start + _AT_ONCE], self._clock.elapsed_ms()
+        for start in range(0, len(ids), _PARALLEL_READS):
+            some, began_ms = ids[start : start + _PARALLEL_READS], self._clock.elapsed_ms()
             await self._context.runtime.tasks.gather(*(self._table(each, done) for each in some))
             if full:  # requests of clients come first
                 await self._clock.sleep(_REST * (self._clock.elapsed_ms() - began_ms))
@@ -191,7 +192,7 @@ class Reconciler:
         """Whether an entry is reported: not if its transaction was aborted or it is a fence."""
         pointer = pointer_of(entry)
         transaction = pointer.transaction
-        if pointer.operation == FENCE:
+        if pointer.operation == PointerOperation.FENCE:
             return False
         return transaction is None or await self._transactions.outcome(transaction) is True
 
@@ -240,7 +241,7 @@ async def finalise_claims(context: IcebergContext, transactions: TransactionReco
     works when the evidence is gone.
     """
     done = 0
-    async for key in unfinished_claims(context.store, most=_MOST):
+    async for key in unfinished_claims(context.store, most=_MAX_CLAIMS):
         try:
             answer = await _landed_answer(context, transactions, key.claim)
             if answer is not None and await key.finish(answer):
@@ -257,7 +258,7 @@ async def _catalog_result(
     row = done.object.row
     if not isinstance(row, TableRow):
         return OperationResult()
-    if "spare" not in claim.ids:
+    if ClaimId.SPARE not in claim.ids:
         return OperationResult(table_id=row.table_id)
     first = pointer_of(await context.pointers.chain(row.table_id).read(0))
     return OperationResult(table_id=row.table_id, metadata_location=first.metadata_location)
@@ -268,20 +269,20 @@ async def _landed_answer(
 ) -> Answer | None:
     """The answer of an Iceberg claim that has landed; None for other protocols."""
     ids = claim.ids
-    if ids.get("protocol") != PROTOCOL or "removed" in ids:
+    if ids.get(ClaimId.PROTOCOL) != PROTOCOL or ClaimId.REMOVED in ids:
         return None  # a retry can build the answer of a property update
-    if "transaction" in ids:
+    if ClaimId.TRANSACTION in ids:
         return (
             success_answer(OperationResult()) if await was_committed(transactions, claim) else None
         )
-    if "object" in ids:
+    if ClaimId.OBJECT in ids:
         done = await find_catalog_change(context, claim)
         return None if done is None else success_answer(await _catalog_result(context, claim, done))
-    if not ids["table"]:
+    if not ids[ClaimId.TABLE]:
         return None
-    chain = context.pointers.chain(ids["table"])
+    chain = context.pointers.chain(ids[ClaimId.TABLE])
     landed = (await find_request(chain, claim.base, claim.request_id)).landed
     if landed is None:
         return None
     location = pointer_of(landed).metadata_location
-    return table_answer(ids["table"], location)
+    return table_answer(ids[ClaimId.TABLE], location)

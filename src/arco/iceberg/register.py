@@ -5,8 +5,9 @@ and overwrite it. Only the process that carries the request out reads the file: 
 that has landed succeeds even if the file is gone.
 """
 
+from arco.catalog.change import ClaimId
 from arco.catalog.model import ObjectKind
-from arco.catalog.table_format import Caller
+from arco.catalog.pending_request import Caller
 from arco.core.errors import Invalid
 from arco.core.ids import new_object_id
 from arco.iceberg.commit import TABLE_ENGINE, CommitWork, find_landed_commit
@@ -23,8 +24,9 @@ from arco.iceberg.errors import already_exists, missing_file
 from arco.iceberg.idempotency import FixedIdsWork, error_answer
 from arco.iceberg.loaded_metadata import LoadedMetadata
 from arco.iceberg.name_resolution import FullName, find_object
+from arco.iceberg.pointer import PointerOperation
 from arco.iceberg.pointer_head import PointerHead
-from arco.iceberg.prepared_commit import REGISTER, PreparedCommit, prepare_commit
+from arco.iceberg.prepared_commit import PreparedCommit, prepare_commit
 from arco.iceberg.wire import CommitTableRequest
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import ClaimHold, ClaimTerms
@@ -58,7 +60,7 @@ class RegisterWork(FixedIdsWork):
         )
         if resolved is None:
             return await creation_terms(self._context)
-        return ClaimTerms(ids={"table": resolved.id}, base=resolved.table_head.number)
+        return ClaimTerms(ids={ClaimId.TABLE: resolved.id}, base=resolved.table_head.number)
 
     async def find(self, claim: Claim) -> Answer | None:
         return await (find_landed_commit if "table" in claim.ids else find_created)(
@@ -69,12 +71,12 @@ class RegisterWork(FixedIdsWork):
         context, name, caller = self._context, self._name, self._caller
         try:
             stored = await self._read()
-            if "table" not in claim.ids:
+            if ClaimId.TABLE not in claim.ids:
                 creation = _creation(context, name, self._kind, caller, stored)
                 return await CreateWork(context, creation).perform(claim, hold)
         except Invalid as wrong:
             return error_answer(wrong)
-        if await self._is_elsewhere(stored, claim.ids["table"]):
+        if await self._is_elsewhere(stored, claim.ids[ClaimId.TABLE]):
             raise already_exists("Table with the same UUID is registered under another name")
         return await OverwriteWork(context, name, caller, stored).perform(claim, hold)
 
@@ -114,7 +116,7 @@ def _creation(
     also = frozenset() if owner is None else frozenset({owner})
     initial = InitialMetadata(stored.metadata, stored.location, also)
     check_new_metadata(context, stored.metadata, str(new_object_id(context.runtime)), also)
-    return Creation(name, kind, caller, REGISTER, lambda _: initial)
+    return Creation(name, kind, caller, PointerOperation.REGISTER, lambda _: initial)
 
 
 async def _is_purged(context: IcebergContext, table_id: str) -> bool:
@@ -151,7 +153,7 @@ class OverwriteWork(CommitWork):
             number=table_head.number + 1,
             caller=self._caller,
             request_id=claim.request_id,
-            operation=REGISTER,
+            operation=PointerOperation.REGISTER,
             previous=table_head.location,
             stored=self._stored.location,
             base=base.metadata,

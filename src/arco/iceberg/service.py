@@ -1,8 +1,8 @@
 """The Iceberg catalog of a workspace, assembled from its parts."""
 
-from uuid import UUID
-
+from arco.catalog.change import DEFAULT_CATALOG
 from arco.catalog.committer import Committer
+from arco.catalog.location import is_id
 from arco.catalog.model import CatalogRow
 from arco.catalog.publication import PublicationLog
 from arco.catalog.snapshot import Snapshot
@@ -34,7 +34,6 @@ from arco.ledger.writer import LedgerWriter
 from arco.storage.chain_gc import DEFAULT_RETENTION_MS
 from arco.storage.store import Store
 
-DEFAULT_CATALOG = "default"
 DEFAULT_CACHE_BYTES = 256 * 1024 * 1024
 
 
@@ -71,7 +70,7 @@ class Iceberg:
         snapshot = self.context.reader.remembered() or await self.context.reader.head()
         if snapshot is self._named_in and prefix in self._names:
             return self._names[prefix]
-        if not _is_uuid(prefix):
+        if not is_id(prefix):
             return (await self.warehouse(prefix)).name
         catalog = await snapshot.catalog_by_id(prefix)
         if catalog is None or catalog.row.dropped_at is not None:
@@ -133,10 +132,3 @@ def open_iceberg(
         config=json.encode(config or {}),
     )
     return Iceberg(context, records, event_writer if writer is None else None)
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        return str(UUID(text)) == text
-    except ValueError:
-        return False

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from arco.catalog.change import change
+from arco.catalog.change import ClaimId, change
 from arco.catalog.ddl import (
     AddColumns,
     Amendment,
@@ -29,14 +29,13 @@ from arco.catalog.ddl import (
     UpdateColumn,
     UpdateTable,
     UpdateView,
-    ViewQuery,
     destination,
 )
 from arco.catalog.decision import amended_fields, refuse_stale
 from arco.catalog.model import ObjectKind, TableRow
 from arco.catalog.name import check_comment, check_name, check_owner, check_properties, check_tags
-from arco.catalog.pending_request import ChangeResult
-from arco.catalog.table_format import Caller, DefinedView, FormatOperation, ViewDefinition
+from arco.catalog.pending_request import Caller, ChangeResult
+from arco.catalog.table_format import DefinedView, FormatOperation, ViewDefinition
 from arco.core.errors import (
     ArcoError,
     Corrupt,
@@ -45,36 +44,44 @@ from arco.core.errors import (
     NoSuchView,
     NotFound,
     PreconditionFailed,
-    Unavailable,
     Unknown,
 )
 from arco.iceberg.catalog_change import DescribeWork, RenameWork
-from arco.iceberg.context import IcebergContext
-from arco.iceberg.create import CreateWork
-from arco.iceberg.drop import DropWork, UndropWork
-from arco.iceberg.engine.metadata import Metadata
-from arco.iceberg.idempotency import OperationResult, error_answer, read_refusal, read_result
-from arco.iceberg.name_resolution import FullName, find_occupant, release_name, resolve_name
-from arco.iceberg.namespaces import Namespaces
-from arco.iceberg.native_commit import (
+from arco.iceberg.column_commit import (
     ColumnCommitWork,
-    ViewCommitWork,
     classifications_of,
     column_classifications,
-    current_version,
-    read_shown,
-    show_columns,
+    project_columns,
+    read_catalog_result,
     table_row_of,
 )
-from arco.iceberg.native_create import check_columns, table_creation, view_creation
+from arco.iceberg.context import IcebergContext
+from arco.iceberg.create import CreateWork
+from arco.iceberg.described_creation import check_columns, table_creation, view_creation
+from arco.iceberg.drop import DropWork, UndropWork
+from arco.iceberg.idempotency import (
+    OperationResult,
+    WrappedWork,
+    error_answer,
+    read_refusal,
+    read_result,
+)
+from arco.iceberg.name_resolution import (
+    FullName,
+    find_occupant,
+    release_name_later,
+    release_name_now,
+    resolve_name,
+)
+from arco.iceberg.namespaces import Namespaces
+from arco.iceberg.view_commit import ViewCommitWork, view_definition
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import ClaimHold, ClaimTerms, IdempotentWork
 
 FinishStep = Callable[[OperationResult], Awaitable[ChangeResult]]
 
-_DESCRIBED = ("comment", "properties", "tags", "owner")
-_COLUMN = ("name", "data_type", "nullable", "comment", "default_value", "position")
-_STALE = "stale"  # in the ids of a claim: why the request came too late
+_CATALOG_FIELDS = ("comment", "properties", "tags", "owner")
+_ICEBERG_COLUMN_FIELDS = ("name", "data_type", "nullable", "comment", "default_value", "position")
 
 
 class IcebergTableFormat:
@@ -89,7 +96,7 @@ class IcebergTableFormat:
         if isinstance(request, UpdateTable):
             return destination(request) != request.target
         if isinstance(request, UpdateColumn):
-            return any(getattr(request, name) is not UNSET for name in _COLUMN)
+            return any(getattr(request, name) is not UNSET for name in _ICEBERG_COLUMN_FIELDS)
         return True
 
     def create(self, request: CreateTable | CreateView, caller: Caller) -> FormatOperation:
@@ -98,7 +105,7 @@ class IcebergTableFormat:
             work = CreateWork(context, view_creation(context, request, caller))
             return self._operation(request, work, self._view_result)
         work = CreateWork(context, table_creation(context, request, caller))
-        return self._operation(request, work, self._shown)
+        return self._operation(request, work, self._catalog_result)
 
     def alter(
         self, request: UpdateTable | ColumnRequest, kind: ObjectKind, caller: Caller
@@ -111,11 +118,11 @@ class IcebergTableFormat:
 
     def drop(self, request: DropTable, kind: ObjectKind, caller: Caller) -> FormatOperation:
         work = DropWork(self._context, _name(request.target), kind, caller)
-        return self._operation(request, work, self._shown)
+        return self._operation(request, work, self._catalog_result)
 
     def undrop(self, request: Undrop, caller: Caller) -> FormatOperation:
         work = UndropWork(self._context, request.id, request.name, caller)
-        return self._operation(request, work, self._shown)
+        return self._operation(request, work, self._catalog_result)
 
     async def describe(self, view: TableName) -> ViewDefinition:
         try:
@@ -124,35 +131,28 @@ class IcebergTableFormat:
             raise NotFound(f"there is no view {view.table!r} in this schema") from missing
         return view_definition((await self._context.load(resolved.location)).metadata)
 
-    async def is_dead(self, table_id: str) -> bool:
-        context = self._context
-        table_head = await context.heads.of(table_id)
+    async def is_dropped(self, table_id: str) -> bool:
+        table_head = await self._context.heads.of(table_id)
         if table_head.is_live:
             return False
-        if table_head.undecided is None:
-            context.after_commit.run_in_background(
-                table_id, release_name(context, table_id, table_head)
-            )
+        release_name_later(self._context, table_id, table_head)
         return True
 
-    async def free_name(self, name: TableName) -> None:
-        await find_occupant(self._context, _name(name))
+    async def release_name(self, name: TableName) -> None:
+        await find_occupant(self._context, _name(name))  # releases the name of a dropped table
 
-    async def release_if_dead(self, row: TableRow) -> None:
+    async def release_name_of(self, row: TableRow) -> None:
         context = self._context
         table_head = await context.heads.of(row.table_id)
         if table_head.is_live:
             return
         if table_head.undecided is not None:
             raise NotFound(f"there is no table {row.name!r} in this schema")
-        try:
-            await release_name(context, row.table_id, table_head)
-        except ArcoError as problem:
-            raise Unavailable("a dropped table still has this name; retry") from problem
+        await release_name_now(context, row.table_id, table_head)
 
-    async def release_dead_names(self, schema: SchemaName) -> None:
+    async def release_names(self, schema: SchemaName) -> None:
         try:
-            await Namespaces(self._context).release_dead(schema.catalog, schema.path)
+            await Namespaces(self._context).release_names(schema.catalog, schema.path)
         except NotFound:
             return  # the schema does not exist: the catalog answers that
 
@@ -193,7 +193,7 @@ class IcebergTableFormat:
 
         async def finish(result: OperationResult) -> ChangeResult:
             if not redefinition.is_empty:
-                await show_columns(
+                await project_columns(
                     context, _id(result), target, column_classifications(columns), caller.actor
                 )
             if not isinstance(work, DescribeWork):
@@ -206,7 +206,7 @@ class IcebergTableFormat:
         self, request: UpdateTable, target: TableName, result: OperationResult, caller: Caller
     ) -> ChangeResult:
         """Change the catalog's part of a request, unless an earlier try did."""
-        done = await self._shown(result)
+        done = await self._catalog_result(result)
         described = UpdateTable(target=target, **_description(request))
         row = table_row_of(done).row
         requested = amended_fields(described, row)
@@ -224,18 +224,18 @@ class IcebergTableFormat:
         work = ColumnCommitWork(context, _name(target), request, caller)
 
         async def finish(result: OperationResult) -> ChangeResult:
-            return await show_columns(
+            return await project_columns(
                 context, _id(result), target, classifications_of(request), caller.actor
             )
 
         return self._operation(request, work, finish)
 
-    async def _shown(self, result: OperationResult) -> ChangeResult:
-        return await read_shown(self._context, _id(result))
+    async def _catalog_result(self, result: OperationResult) -> ChangeResult:
+        return await read_catalog_result(self._context, _id(result))
 
     async def _view_result(self, result: OperationResult) -> ChangeResult:
         """A view with its metadata, if it still exists."""
-        context, done = self._context, await self._shown(result)
+        context, done = self._context, await self._catalog_result(result)
         table_head = await context.heads.of(_id(result))
         if table_head.location is None:
             return done
@@ -271,36 +271,32 @@ class _IcebergOperation:
             ) from problem
 
 
-class _IfMatchWork:
+class _IfMatchWork(WrappedWork):
     """A work that is refused if the object does not have the version that If-Match names.
 
-    The version is compared once, with the newest snapshot before the claim, and the claim stores the
-    result: a takeover must not take the request's own effect for another request's. So it does not
-    see changes between that read and the commit, nor commits of engines that leave the table's row
-    as it is, such as appends: the ETag is the version of that row.
+    The version is compared once, before the claim, with the snapshot that the terms of the work were read
+    from, and the claim stores the result: a takeover must not take the request's own effect for another
+    request's. So it does not see changes between that read and the commit, nor commits of engines that
+    leave the table's row as it is, such as appends: the ETag is the version of that row.
     """
 
     def __init__(
         self, context: IcebergContext, work: IdempotentWork, expected: int | str | None
     ) -> None:
+        super().__init__(work)
         self._context = context
-        self._work = work
         self._expected = expected
 
     async def terms(self) -> ClaimTerms:
         terms = await self._work.terms()
-        stale = await self._stale(terms.ids.get("table", ""))
-        return terms if stale is None else ClaimTerms({**terms.ids, _STALE: stale}, terms.base)
-
-    def renew(self, claim: Claim) -> dict[str, str]:
-        return self._work.renew(claim)
-
-    async def find(self, claim: Claim) -> Answer | None:
-        return await self._work.find(claim)
+        stale = await self._stale(terms.ids.get(ClaimId.TABLE, ""))
+        return (
+            terms if stale is None else ClaimTerms({**terms.ids, ClaimId.STALE: stale}, terms.base)
+        )
 
     async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
-        if _STALE in claim.ids:
-            return error_answer(PreconditionFailed(claim.ids[_STALE]))
+        if ClaimId.STALE in claim.ids:
+            return error_answer(PreconditionFailed(claim.ids[ClaimId.STALE]))
         return await self._work.perform(claim, hold)
 
     async def _stale(self, table_id: str) -> str | None:
@@ -308,39 +304,14 @@ class _IfMatchWork:
             return None
         reader = self._context.reader
         try:
+            # To find the table by its name, the terms of the work have just read the head: this is it.
             table = await (reader.remembered() or await reader.head()).find(table_id)
             refuse_stale(self._expected, table)
         except NotFound:
-            return None
+            return None  # the work itself answers that there is no such table
         except PreconditionFailed as stale:
             return str(stale)
         return None
-
-
-def view_definition(metadata: Metadata) -> ViewDefinition:
-    """The definition of a view in its metadata."""
-    version = msgspec.convert(current_version(metadata), _Version)
-    return ViewDefinition(
-        queries=tuple(
-            ViewQuery(sql=each.sql, dialect=each.dialect)
-            for each in version.representations
-            if each.type.lower() == "sql"  # other types are for the engines that wrote them
-        ),
-        default_catalog=version.catalog,
-        default_namespace=version.namespace,
-    )
-
-
-class _Representation(msgspec.Struct):
-    type: str
-    sql: str = ""
-    dialect: str = ""
-
-
-class _Version(msgspec.Struct):
-    representations: tuple[_Representation, ...]
-    namespace: tuple[str, ...] = msgspec.field(name="default-namespace")
-    catalog: str | None = msgspec.field(name="default-catalog", default=None)
 
 
 def _check_amendment(request: Amendment) -> None:
@@ -361,14 +332,14 @@ def _specs(request: ColumnRequest) -> tuple[ColumnSpec, ...]:
         return request.columns
     if isinstance(request, DropColumn):
         return ()
-    anything = ColumnSpec(name="c", data_type="int")
+    placeholder = ColumnSpec(name="c", data_type="int")
     members = {name: getattr(request, name) for name in ColumnSpec.__struct_fields__}
-    asked = {name: value for name, value in members.items() if value is not UNSET}
-    return (msgspec.structs.replace(anything, **asked),)
+    given = {name: value for name, value in members.items() if value is not UNSET}
+    return (msgspec.structs.replace(placeholder, **given),)
 
 
 def _description(request: UpdateTable) -> dict[str, Any]:
-    return {name: getattr(request, name) for name in _DESCRIBED}
+    return {name: getattr(request, name) for name in _CATALOG_FIELDS}
 
 
 def _name(name: TableName) -> FullName:
@@ -377,5 +348,5 @@ def _name(name: TableName) -> FullName:
 
 def _id(result: OperationResult) -> str:
     if result.table_id is None:
-        raise Invalid("the operation has no table id in its result")
+        raise Corrupt("the stored result of a request on a table has no table id")
     return result.table_id

@@ -13,13 +13,14 @@ from arco.catalog.change import change
 from arco.catalog.ddl import ReservePlace
 from arco.catalog.location import managed_by, place_name
 from arco.catalog.snapshot import Snapshot
-from arco.core.errors import Conflict, Invalid, LocationTaken, NotFound, UnreservedPath
+from arco.core.errors import Conflict, Invalid, LocationTaken, UnreservedPath
 from arco.core.json import Json
 from arco.iceberg.context import IcebergContext
 from arco.iceberg.engine.metadata import Metadata, objects_of
+from arco.iceberg.errors import message_with_advice
 from arco.iceberg.location import PATHS, Locations
 
-_MOST = 1_000  # paths of one table
+_MAX_PATHS = 1_000  # of one table
 _STATISTICS = ("statistics", "partition-statistics")
 Update = Mapping[str, Json]
 
@@ -64,10 +65,10 @@ def paths_beside(locations: Locations, metadata: Metadata) -> tuple[str, ...]:
     home, properties = str(metadata["location"]), _property_paths(metadata)
     folders = {each.rpartition("/")[0] for each in _manifest_lists(metadata)}
     paths = _beside(locations, [*properties, *_statistics(metadata), *folders], home)
-    if len(paths) > _MOST:
+    if len(paths) > _MAX_PATHS:
         raise Invalid(
-            f"the table has files in {len(paths)} paths outside its location, and {_MOST} are allowed: "
-            "rewrite its metadata with a location that holds them"
+            f"the table has files in {len(paths)} paths outside its location, and {_MAX_PATHS} are "
+            "allowed: rewrite its metadata with a location that holds them"
         )
     return paths
 
@@ -134,11 +135,14 @@ async def reserve_paths(
 
 
 async def reserve_place(context: IcebergContext, table_id: str, location: str, actor: str) -> None:
-    """Reserve a location in the catalog for a table, or refuse the commit that needs it."""
+    """Reserve a location in the catalog for a table, or refuse the commit that needs it.
+
+    `NotFound` if the table was dropped meanwhile.
+    """
     try:
         await change(context.committer, ReservePlace(table_id=table_id, location=location), actor)
-    except (Conflict, NotFound) as taken:
-        raise LocationTaken(str(taken)) from taken
+    except Conflict as taken:
+        raise LocationTaken(message_with_advice(taken)) from taken
 
 
 async def _is_reserved(snapshot: Snapshot, path: str, table_id: str) -> bool:

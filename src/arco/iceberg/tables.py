@@ -8,8 +8,8 @@ from weakref import ref
 from arco.catalog.ddl import SchemaName
 from arco.catalog.model import CommittedRow, ObjectKind, TableRow
 from arco.catalog.name import check_name
+from arco.catalog.pending_request import Caller
 from arco.catalog.snapshot import Snapshot
-from arco.catalog.table_format import Caller
 from arco.core.errors import Invalid, NotFound, Unknown
 from arco.core.ids import new_object_id
 from arco.core.json import Json
@@ -42,6 +42,7 @@ from arco.iceberg.name_resolution import (
     is_iceberg,
     resolve_name,
 )
+from arco.iceberg.pointer import PointerOperation
 from arco.iceberg.register import RegisterWork
 from arco.iceberg.table_paths import check_strays
 from arco.iceberg.wire import (
@@ -51,7 +52,7 @@ from arco.iceberg.wire import (
     RenameRequest,
 )
 
-_MOST = 1_000
+_MAX_TABLES = 1_000
 
 KIND = ObjectKind.TABLE
 
@@ -69,7 +70,7 @@ class RecentLoads:
 
     def note(self, began_ms: float, name: FullName, loaded: LoadedMetadata) -> None:
         """Remember the result of a load."""
-        if len(self._looks) >= _MOST:
+        if len(self._looks) >= _MAX_TABLES:
             self._looks.clear()
         self._looks[name] = began_ms, ref(loaded)
 
@@ -94,7 +95,7 @@ class Tables:
         name = FullName(catalog, check_namespace(namespace), check_name(request.name, "table"))
         make = build_once(lambda table_id: self._new(request, table_id))
         table_id = str(new_object_id(self._context.runtime))
-        creation = Creation(name, KIND, caller, "create", make, wanted_id=table_id)
+        creation = Creation(name, KIND, caller, PointerOperation.CREATE, make, wanted_id=table_id)
         make(table_id)  # a wrong request is refused before anything is written
         if request.stage_create:
             return await self._stage(creation)
@@ -152,7 +153,9 @@ class Tables:
     ) -> LoadedMetadata:
         """Remove a table from the catalog without touching its files; returns its metadata."""
         full_name = FullName(catalog, tuple(namespace), name)
-        work = DropWork(self._context, full_name, KIND, caller, operation="unregister")
+        work = DropWork(
+            self._context, full_name, KIND, caller, operation=PointerOperation.UNREGISTER
+        )
         result = await run_once(self._context, caller, work, [full_name])
         return await load_result(self._context, result)
 
@@ -231,7 +234,9 @@ def staged_creation(
 
     make = build_once(build)
     make(wanted_id or str(new_object_id(context.runtime)))
-    return Creation(name, KIND, caller, "create", make, wanted_id=wanted_id, is_required=True)
+    return Creation(
+        name, KIND, caller, PointerOperation.CREATE, make, wanted_id=wanted_id, is_required=True
+    )
 
 
 async def load_metadata(
@@ -290,7 +295,7 @@ async def list_names(
     after: str | None,
     limit: int | None,
 ) -> list[str]:
-    """The names of one kind in a namespace, in order, without dead names (P31)."""
+    """The names of one kind in a namespace, in order, without those of dropped tables (P31)."""
     levels = check_namespace(namespace)
     unresolved, snapshot = await _unresolved_and_head(context)
     try:

@@ -2,7 +2,7 @@
 
 from arco.catalog.model import ObjectKind
 from arco.catalog.name import check_name
-from arco.catalog.table_format import Caller
+from arco.catalog.pending_request import Caller
 from arco.core.errors import Invalid, InvalidView
 from arco.core.ids import new_object_id
 from arco.iceberg.commit import VIEW_ENGINE, CommitWork
@@ -19,6 +19,7 @@ from arco.iceberg.engine.view_metadata import new_view
 from arco.iceberg.idempotency import run_once
 from arco.iceberg.loaded_metadata import LoadedMetadata
 from arco.iceberg.name_resolution import FullName, check_namespace, resolve_name
+from arco.iceberg.pointer import PointerOperation
 from arco.iceberg.register import RegisterWork
 from arco.iceberg.tables import list_names, load_metadata, load_result, rename_object
 from arco.iceberg.wire import (
@@ -62,7 +63,7 @@ class Views:
 
         make = build_once(build)
         make(str(new_object_id(context.runtime)))
-        work = CreateWork(context, Creation(name, KIND, caller, "create", make))
+        work = CreateWork(context, Creation(name, KIND, caller, PointerOperation.CREATE, make))
         return await load_result(context, await run_once(context, caller, work, [name, request]))
 
     async def load(self, catalog: str, namespace: tuple[str, ...], name: str) -> LoadedMetadata:

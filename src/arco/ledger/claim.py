@@ -21,10 +21,10 @@ from arco.storage.entry import Entry
 from arco.storage.store import Store
 
 KEYS = "_catalog/idempotency/"
-LONGEST_REQUEST_MS = 10 * 60_000
+MAX_REQUEST_MS = 10 * 60_000
 
-_AHEAD = 3
-_MOST_DOUBTS = 3
+_READ_AHEAD = 3
+_MAX_DOUBTS = 3
 
 # Verdicts on a request that follow from the state of a chain. A denial, an overload or an internal error
 # says nothing about the request and is never recorded (P12).
@@ -92,7 +92,7 @@ async def read_key(chain: Chain) -> list[Entry]:
     how long the key lives, and whether each entry names its parent. A create that came too late for a
     deleted key would stand above the next claim as if it belonged to it (P14).
     """
-    for _ in range(1 + _MOST_DOUBTS):
+    for _ in range(1 + _MAX_DOUBTS):
         entries = await _numbers(chain)
         if _follow_each_other(entries):
             return entries
@@ -104,10 +104,10 @@ async def _numbers(chain: Chain) -> list[Entry]:
     entries: list[Entry] = []
     asked = 0
     while len(entries) == asked:
-        ahead = range(asked, asked + _AHEAD)
+        ahead = range(asked, asked + _READ_AHEAD)
         read = await chain.store.runtime.tasks.gather(*(chain.find(n) for n in ahead))
         entries += [entry for entry in read if entry is not None]
-        asked += _AHEAD
+        asked += _READ_AHEAD
     return entries
 
 
@@ -185,7 +185,7 @@ async def unfinished_claims(store: Store, *, most: int) -> AsyncIterator[Unfinis
             continue
         state: KeyState = numbers[-1].body(KeyState)  # type: ignore[arg-type]  # msgspec decodes unions
         now_ms = clock.now_ms()
-        is_held = now_ms - numbers[-1].created_ms <= LONGEST_REQUEST_MS
+        is_held = now_ms - numbers[-1].created_ms <= MAX_REQUEST_MS
         # A life counts from number 0: after it the chain may be collected at any time (P14).
         is_over = isinstance(state, Claim) and now_ms - numbers[0].created_ms >= state.life_ms
         if isinstance(state, ClaimOutcome) or is_held or is_over:

@@ -20,11 +20,11 @@ from arco.core.errors import Invalid
 from arco.core.ids import NUMBERED_FROM, Ulid, new_ulid, numbered_ulid, parse_ulid
 from arco.core.runtime import Runtime
 
-LONGEST_LINE_BYTES = 1024 * 1024
+MAX_LINE_BYTES = 1024 * 1024
 
 # A short event can become many rows: every input with every output. Compaction holds them in memory.
-MOST_EVENT_ROWS = 100_000
-MOST_EVENT_ROW_BYTES = 64 * 1024 * 1024
+MAX_EVENT_ROWS = 100_000
+MAX_EVENT_ROW_BYTES = 64 * 1024 * 1024
 
 # Labels have no control characters. Only lines that can have some are checked: patterns of msgspec are
 # matched in Python, label by label, and took longer than everything else.
@@ -180,8 +180,8 @@ class Admitted(NamedTuple):
 
 def admit(line: bytes, types: EventTypes, stamp: Stamp, number: int = 0) -> Admitted:
     """The event in `line`, the batch's event `number`, or `Invalid` with the reason."""
-    if len(line) > LONGEST_LINE_BYTES:
-        raise Invalid(f"an event has at most {LONGEST_LINE_BYTES} bytes, this one has {len(line)}")
+    if len(line) > MAX_LINE_BYTES:
+        raise Invalid(f"an event has at most {MAX_LINE_BYTES} bytes, this one has {len(line)}")
     sent = _read_submission(line)
     if b"\\" in line or b"\x7f" in line:
         _refuse_control(sent)
@@ -232,8 +232,8 @@ def _check_payload(raw: msgspec.Raw, kind: EventType) -> tuple[msgspec.Raw, RowV
     except Invalid as problem:
         raise Invalid(f"payload of {kind.name}: {problem}") from problem
     count = _ONE_ROW if kind.count_rows is None else kind.count_rows(decoded)
-    if count.is_above(MOST_EVENT_ROWS, MOST_EVENT_ROW_BYTES):
-        most = RowVolume(MOST_EVENT_ROWS, MOST_EVENT_ROW_BYTES)
+    if count.is_above(MAX_EVENT_ROWS, MAX_EVENT_ROW_BYTES):
+        most = RowVolume(MAX_EVENT_ROWS, MAX_EVENT_ROW_BYTES)
         raise Invalid(
             f"payload of {kind.name}: it would become {count}, and one event becomes at most {most}; "
             "split it into several events"

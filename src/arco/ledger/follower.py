@@ -55,7 +55,7 @@ class SegmentCache:
 MAX_BATCH_SEGMENTS = 8_192  # of all streams in one batch: the input of one job
 
 _SLOTS = "slots"  # the one target that is not a stream; streams are ULIDs
-_SHORTEST_PAUSE_MS = 250
+_MIN_PAUSE_MS = 250
 _IDLE_MS = 10 * 60_000
 # Between any two idle targets: 50 requests an hour for all, which leaves 10 for the manifest.
 _IDLE_PAUSE_MS = 72_000
@@ -116,8 +116,8 @@ class SegmentFollower:
         if everything or self._is_due(_SLOTS):
             await self._probe_slots()
         streams = [each for each in self._watermark.open if everything or self._is_due(each)]
-        places = await self._store.runtime.tasks.gather(*(self._read_on(each) for each in streams))
-        segments = self._bounded(dict(zip(streams, places, strict=True)))
+        unread = await self._store.runtime.tasks.gather(*(self._read_on(each) for each in streams))
+        segments = self._bounded(dict(zip(streams, unread, strict=True)))
         for last in {segment.stream: segment for segment in segments}.values():
             self._watermark = self._watermark.folded(last.stream, last.seq, seal=last.seal)
             if last.seal:
@@ -153,7 +153,7 @@ class SegmentFollower:
             waiting -= 1
             if len(kept[stream]) < len(several):
                 self.notify([stream])
-        return [place for stream in available for place in kept.get(stream, ())]
+        return [segment for stream in available for segment in kept.get(stream, ())]
 
     async def _probe_slots(self) -> None:
         news = False
@@ -187,7 +187,7 @@ class SegmentFollower:
         if news:
             target.active_ms = now
         idle = now - target.active_ms
-        target.due_ms = now + max(_SHORTEST_PAUSE_MS, idle / 2)
+        target.due_ms = now + max(_MIN_PAUSE_MS, idle / 2)
         if target.due_ms - target.active_ms >= _IDLE_MS:
             target.due_ms = self._next_turn(now)
 

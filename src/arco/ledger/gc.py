@@ -14,8 +14,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from arco.core.errors import Conflict, Invalid
-from arco.ledger.claim import KEYS, LONGEST_REQUEST_MS, Claim, key_chain
-from arco.ledger.idempotency import SHORTEST_LIFE_MS
+from arco.ledger.claim import KEYS, MAX_REQUEST_MS, Claim, key_chain
+from arco.ledger.idempotency import MIN_LIFE_MS
 from arco.ledger.segment import Segment, encode_seal, find_segment, parse_segment_key, segment_key
 from arco.ledger.stream import Slot, Watermark, read_slots
 from arco.storage.backend import Meta
@@ -45,26 +45,28 @@ async def collect_segments(
     old_ms = await store_now_ms(store) - retention_ms
     # Listed before the slots are read: a stream is registered before its first segment.
     segments = [
-        place async for meta in store.list(f"ledger/{domain}/") if (place := _parse_listed(meta))
+        segment
+        async for meta in store.list(f"ledger/{domain}/")
+        if (segment := _parse_listed(meta))
     ]
     still_open = await _open_streams(slots, watermark)
-    last = {place.stream: place.seq for place in segments}
+    last = {segment.stream: segment.seq for segment in segments}
     sealed: dict[str, bool] = {}
     deleted = 0
-    for place in segments:
-        stream = place.stream
+    for segment in segments:
+        stream = segment.stream
         if stream in still_open:
-            folded = place.seq <= watermark.open.get(stream, -1)
+            folded = segment.seq <= watermark.open.get(stream, -1)
         else:
-            folded = place.seq < last[place.stream]  # the last one is the seal
-        if not folded or place.modified_ms > old_ms:
+            folded = segment.seq < last[segment.stream]  # the last one is the seal
+        if not folded or segment.modified_ms > old_ms:
             continue
         if stream not in still_open and stream not in sealed:
             # A stream that has no slot and no seal is reported by anti-entropy, and not deleted here.
             end = await find_segment(store, domain, stream, last[stream])
             sealed[stream] = end is not None and end.seal
         if sealed.get(stream, True):
-            await store.delete(segment_key(domain, stream, place.seq))
+            await store.delete(segment_key(domain, stream, segment.seq))
             deleted += 1
     return deleted
 
@@ -80,7 +82,7 @@ async def collect_slots(slots: Chain, watermark: Watermark, *, retention_ms: int
     return (await collect(slots, retention_ms=retention_ms, ceiling=ceiling)).deleted
 
 
-async def collect_keys(store: Store, *, longest_request_ms: int = LONGEST_REQUEST_MS) -> int:
+async def collect_keys(store: Store, *, longest_request_ms: int = MAX_REQUEST_MS) -> int:
     """Delete the chains of expired keys, each from the top down; the number of chains.
 
     Costs a listing, and one GET for each key older than the shortest life.
@@ -89,7 +91,7 @@ async def collect_keys(store: Store, *, longest_request_ms: int = LONGEST_REQUES
     collected = 0
     async for numbers in _chains(store):
         age_ms = now_ms - numbers[0].modified_ms - longest_request_ms
-        if age_ms < SHORTEST_LIFE_MS or not await _is_over(store, numbers[0], age_ms):
+        if age_ms < MIN_LIFE_MS or not await _is_over(store, numbers[0], age_ms):
             continue
         for meta in reversed(numbers):
             await store.delete(meta.key)

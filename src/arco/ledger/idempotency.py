@@ -31,7 +31,7 @@ from arco.core.lru_cache import LruCache
 from arco.core.runtime import Runtime
 from arco.core.tasks import Task
 from arco.ledger.claim import (
-    LONGEST_REQUEST_MS,
+    MAX_REQUEST_MS,
     Answer,
     Claim,
     ClaimOutcome,
@@ -45,7 +45,7 @@ from arco.storage.store import Store
 
 TAKEOVER_MS = 2_000
 DEFAULT_LIFE_MS = 24 * 3_600_000
-SHORTEST_LIFE_MS = 3_600_000  # so that collectors need not read the claims of younger keys
+MIN_LIFE_MS = 3_600_000  # so that collectors need not read the claims of younger keys
 
 _SEEN = 10_000
 
@@ -139,10 +139,10 @@ class Idempotency:
         store: Store,
         *,
         life_ms: int = DEFAULT_LIFE_MS,
-        longest_request_ms: int = LONGEST_REQUEST_MS,
+        longest_request_ms: int = MAX_REQUEST_MS,
     ) -> None:
-        if life_ms < SHORTEST_LIFE_MS:
-            raise Invalid(f"an idempotency key lives at least {SHORTEST_LIFE_MS} ms, not {life_ms}")
+        if life_ms < MIN_LIFE_MS:
+            raise Invalid(f"an idempotency key lives at least {MIN_LIFE_MS} ms, not {life_ms}")
         self._store = store
         self._runtime: Runtime = store.runtime
         self._life_ms = life_ms

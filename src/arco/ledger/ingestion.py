@@ -30,13 +30,13 @@ from arco.ledger.envelope import (
 )
 from arco.ledger.writer import SEGMENT_ROW_BYTES, SEGMENT_ROWS, DomainWriters
 
-LARGEST_BATCH = 10_000
-MOST_BATCH_ROWS = 1_000_000
-MOST_BATCH_ROW_BYTES = 1024 * 1024 * 1024
+MAX_BATCH = 10_000
+MAX_BATCH_ROWS = 1_000_000
+MAX_BATCH_ROW_BYTES = 1024 * 1024 * 1024
 DEFAULT_RECENT_EVENTS = 100_000
 
 _APPEND_BYTES = 4 * 1024 * 1024
-_LONGEST_REASON = 300  # a reason may quote the line
+_MAX_REASON = 300  # a reason may quote the line
 _LINES_PER_TURN = 500  # then other requests get their turn
 
 _Key = tuple[str, str]
@@ -229,8 +229,8 @@ class EventIngestion:
 def _check_rows(events: list[Admitted]) -> None:
     """Refuse a batch whose rows would hold up the compaction of other events."""
     count = reduce(RowVolume.plus, (each.row_count for each in events), RowVolume())
-    if count.is_above(MOST_BATCH_ROWS, MOST_BATCH_ROW_BYTES):
-        most = RowVolume(MOST_BATCH_ROWS, MOST_BATCH_ROW_BYTES)
+    if count.is_above(MAX_BATCH_ROWS, MAX_BATCH_ROW_BYTES):
+        most = RowVolume(MAX_BATCH_ROWS, MAX_BATCH_ROW_BYTES)
         raise TooManyRows(
             f"these {len(events):,} events would become {count}, and one batch becomes at most {most}"
         )
@@ -289,19 +289,19 @@ def _admit_some(
 ) -> None:
     accepted, refused = admission.accepted, admission.refused
     number = len(accepted) + len(refused)
-    for place, line in enumerate(lines[start : start + _LINES_PER_TURN], start=start + 1):
+    for line_number, line in enumerate(lines[start : start + _LINES_PER_TURN], start=start + 1):
         if not line or line.isspace():
             continue
         try:
-            accepted[place] = admit(line, types, stamp, number)
+            accepted[line_number] = admit(line, types, stamp, number)
         except Invalid as problem:
-            refused.append(UnreadableLine(place, str(problem)[:_LONGEST_REASON]))
+            refused.append(UnreadableLine(line_number, str(problem)[:_MAX_REASON]))
         number += 1
 
 
 def _bounded(lines: list[bytes]) -> list[bytes]:
-    if len(lines) > LARGEST_BATCH:
+    if len(lines) > MAX_BATCH:
         count = sum(1 for line in lines if line and not line.isspace())
-        if count > LARGEST_BATCH:
-            raise Invalid(f"a batch has at most {LARGEST_BATCH} events; send the rest in another")
+        if count > MAX_BATCH:
+            raise Invalid(f"a batch has at most {MAX_BATCH} events; send the rest in another")
     return lines

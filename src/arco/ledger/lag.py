@@ -15,7 +15,7 @@ from arco.ledger.segment import SegmentLocation, find_segment
 from arco.ledger.stream import Watermark
 from arco.storage.store import Store
 
-_AT_ONCE = 16
+_PARALLEL_READS = 16
 
 
 @dataclass(frozen=True)
@@ -48,32 +48,34 @@ _read_received = json.reader(_Received)
 async def measure_lag(store: Store, domain: str, watermark: Watermark) -> LedgerLag:
     """What waits to be folded; seals do not count."""
     batch = await SegmentFollower(store, domain, watermark).poll(everything=True)
-    places = [] if batch is None else [each for each in batch.segments if not each.seal]
+    segments = [] if batch is None else [each for each in batch.segments if not each.seal]
     first: dict[str, SegmentLocation] = {}
     last: dict[str, SegmentLocation] = {}
-    for place in places:
-        first.setdefault(place.stream, place)
-        last[place.stream] = place
+    for location in segments:
+        first.setdefault(location.stream, location)
+        last[location.stream] = location
     ends, summaries = (
         list(dict.fromkeys([*first.values(), *last.values()])),
         list[_SegmentSummary](),
     )
-    for start in range(0, len(ends), _AT_ONCE):
-        some = ends[start : start + _AT_ONCE]
+    for start in range(0, len(ends), _PARALLEL_READS):
+        some = ends[start : start + _PARALLEL_READS]
         summaries += await store.runtime.tasks.gather(
             *(_summarize(store, domain, each) for each in some)
         )
     moments = [each.oldest_received for each in summaries if each.oldest_received is not None]
     counted = sum(each.events for each in summaries)
-    events = round(counted / len(summaries) * len(places)) if summaries else 0
-    return LedgerLag(len(places), events, min(moments, default=None))
+    events = round(counted / len(summaries) * len(segments)) if summaries else 0
+    return LedgerLag(len(segments), events, min(moments, default=None))
 
 
-async def _summarize(store: Store, domain: str, place: SegmentLocation) -> _SegmentSummary:
+async def _summarize(store: Store, domain: str, location: SegmentLocation) -> _SegmentSummary:
     """The number of events in a segment, and when the first of them was received."""
-    segment = await find_segment(store, domain, place.stream, place.seq)
+    segment = await find_segment(store, domain, location.stream, location.seq)
     if segment is None:
-        raise Conflict(f"segment {place.seq} of {place.stream} was collected meanwhile; retry")
+        raise Conflict(
+            f"segment {location.seq} of {location.stream} was collected meanwhile; retry"
+        )
     moments = []
     for line in segment.lines:
         try:

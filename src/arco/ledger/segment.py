@@ -19,7 +19,7 @@ from arco.ledger.envelope import Envelope
 from arco.storage.store import Store
 
 FORMAT = 1
-LARGEST_BYTES = 16 * 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024
 
 _HEADER_BYTES = 512  # more than the longest header has
 
@@ -84,7 +84,7 @@ def parse_segment_key(key: str) -> tuple[str, str, int] | None:
 
 async def find_segment(store: Store, domain: str, stream: str, seq: int) -> Segment | None:
     """A segment, or None if it does not exist."""
-    raw = await store.find(segment_key(domain, stream, seq), size_bytes=LARGEST_BYTES)
+    raw = await store.find(segment_key(domain, stream, seq), size_bytes=MAX_BYTES)
     return None if raw is None else decode_segment(raw, stream, seq)
 
 

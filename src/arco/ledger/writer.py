@@ -20,7 +20,7 @@ from arco.core.ids import Ulid
 from arco.core.tasks import AsyncEvent, Task
 from arco.ledger.envelope import Envelope, RowVolume
 from arco.ledger.segment import (
-    LARGEST_BYTES,
+    MAX_BYTES,
     Segment,
     encode_seal,
     encode_segment,
@@ -117,8 +117,8 @@ class LedgerWriter:
         if self._closed:
             raise Unavailable("this writer is closed")
         size = sum(map(len, lines)) + len(lines)
-        if not lines or size > LARGEST_BYTES:
-            raise Invalid(f"an append has 1 or more events and at most {LARGEST_BYTES} bytes")
+        if not lines or size > MAX_BYTES:
+            raise Invalid(f"an append has 1 or more events and at most {MAX_BYTES} bytes")
         count = count or RowVolume(len(lines))
         group = self._group_for(size, count)
         first_line = len(group.lines) + 1

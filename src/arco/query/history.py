@@ -179,8 +179,8 @@ def _commit_row(manifest: Manifest, commit: Commit) -> tuple[object, ...]:
         commit.commit_ulid,
         commit.kind.value,
         commit.created_at,
-        sorted({operation.actor for operation in commit.deeds}),
-        len(commit.deeds),
+        sorted({operation.actor for operation in commit.operations}),
+        len(commit.operations),
         len(commit.added),
         len(commit.removed),
         ref.path,
@@ -203,7 +203,7 @@ def _audit_rows(commit: Commit) -> list[tuple[object, ...]]:
             operation.request_id,
             operation.event_id,
         )
-        for operation in commit.deeds
+        for operation in commit.operations
     ]
 
 

@@ -215,7 +215,7 @@ async def serve_all_in_one(
             compaction=events.status,
         )
         is_sample_new = sample and await create_sample_objects(
-            server.services.changes, server.services.runtime.clock
+            server.services.format_router, server.services.runtime.clock
         )
     if is_sample_new:
         await append_sample_events(server.services.ingestion, server.workspace.reader)

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from arco.api.services import FlowContext, Services
+from arco.catalog.change import DEFAULT_CATALOG
 from arco.catalog.ddl import TableName
 from arco.catalog.model import ObjectKind, TableFormat, TableRow
 from arco.catalog.name import parse_dotted
@@ -27,7 +28,7 @@ from arco.flow.plan.state_reader import SqlStateReader
 from arco.flow.plan.table_state import UnprovenFile
 from arco.flow.publish.tables import ParquetTables
 from arco.fold.tier2 import EXECUTIONS_DOMAIN
-from arco.iceberg.service import DEFAULT_CATALOG, Iceberg
+from arco.iceberg.service import Iceberg
 from arco.server.coordinator_lock import (
     CoordinatorLock,
     CoordinatorLockTaken,

@@ -6,8 +6,8 @@ from typing import Any
 from arco.catalog.ddl import ColumnSpec, CreateSchema, CreateTable, Ddl, SchemaName, TableName
 from arco.catalog.format_router import FormatRouter
 from arco.catalog.model import Sensitivity, TableFormat
+from arco.catalog.pending_request import Caller
 from arco.catalog.reader import SnapshotReader
-from arco.catalog.table_format import Caller
 from arco.core import json
 from arco.core.clock import Clock, utc
 from arco.core.errors import AlreadyExists
@@ -71,7 +71,7 @@ _REQUESTS: tuple[Ddl, ...] = (
 )
 
 
-async def create_sample_objects(changes: FormatRouter, clock: Clock) -> bool:
+async def create_sample_objects(format_router: FormatRouter, clock: Clock) -> bool:
     """Create the schemas and tables that do not exist yet; whether there were any."""
     is_new = False
     for request in _REQUESTS:
@@ -84,7 +84,7 @@ async def create_sample_objects(changes: FormatRouter, clock: Clock) -> bool:
             update_source="native",
         )
         try:
-            await changes.apply(request, caller)
+            await format_router.apply(request, caller)
             is_new = True
         except AlreadyExists:
             continue

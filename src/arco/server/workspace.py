@@ -205,7 +205,7 @@ def make_services(
         identity=_identity(address, auth, runtime, makes_key=makes_key),
         reader=workspace.reader,
         committer=workspace.committer,
-        changes=make_format_router(workspace.committer, iceberg),
+        format_router=make_format_router(workspace.committer, iceberg),
         idempotency=workspace.idempotency,
         engine=engine,
         tracer=Tracer({**domains, workspace.reader.domain: workspace.reader}, engine),

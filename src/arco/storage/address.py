@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from arco.core.errors import Invalid
-from arco.storage.key import LONGEST_ROOT_BYTES, check_prefix
+from arco.storage.key import MAX_ROOT_BYTES, check_prefix
 
 _OPTIONS: dict[str, frozenset[str]] = {
     "memory": frozenset(),
@@ -64,8 +64,8 @@ def parse_address(text: str) -> Address:
     if not parts.netloc:
         raise Invalid(f"{parts.scheme}:// needs the name of a bucket or container")
     prefix = unquote(parts.path).strip("/")
-    if len(prefix.encode("utf-8", "replace")) >= LONGEST_ROOT_BYTES:
-        raise Invalid(f"the prefix of a store has less than {LONGEST_ROOT_BYTES} bytes")
+    if len(prefix.encode("utf-8", "replace")) >= MAX_ROOT_BYTES:
+        raise Invalid(f"the prefix of a store has less than {MAX_ROOT_BYTES} bytes")
     return Address(
         parts.scheme, parts.netloc, check_prefix(prefix + "/") if prefix else "", options
     )

@@ -36,8 +36,8 @@ _FLOOR_KNOWN_MS = 10 * 60_000
 
 _READ_AHEAD = 16
 _MAX_CHAINS = 10_000
-_WIDEST_SPREAD = 8
-_MOST_REREADS = 3
+_MAX_SPREAD = 8
+_MAX_REREADS = 3
 
 T = TypeVar("T")
 
@@ -179,7 +179,7 @@ class Chain:
                 losses += 1
                 # Racing processes spread out on the time scale of this store; one that has lost often
                 # stops waiting, so that none starves.
-                spread = max(0, min(losses, 2 * _WIDEST_SPREAD - losses))
+                spread = max(0, min(losses, 2 * _MAX_SPREAD - losses))
                 took_ms = self._clock.elapsed_ms() - started
                 await self._clock.sleep(took_ms * spread * self.store.runtime.rng.random())
 
@@ -268,7 +268,7 @@ class Chain:
                 floor, start, promised = newer, newer.floor, True
                 continue
             is_hole = low is None and high is not None
-            if (low is None and promised) or (is_hole and rereads == _MOST_REREADS):
+            if (low is None and promised) or (is_hole and rereads == _MAX_REREADS):
                 raise Corrupt(f"number {start} of {self.path} is missing and was never collected")
             if is_hole:
                 rereads += 1  # both were created, or both collected, between two probes: read again

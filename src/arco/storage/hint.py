@@ -21,7 +21,7 @@ from arco.storage.store import Store
 
 FORMAT = 1
 
-_SHORTEST_MS = 1_000  # between two writes of one name
+_MIN_MS = 1_000  # between two writes of one name
 _EVERY_MS = 5_000
 _FAR_BEHIND = 8  # numbers: then a hint is written early
 _TOO_LARGE = 2**63  # no chain is that long, and not every key could name such a number
@@ -96,7 +96,7 @@ class HintWriter:
         self._stale = True
         busy = self._writing is not None and not self._writing.done()
         far_behind = number - self._written_number >= _FAR_BEHIND
-        pause_ms = _SHORTEST_MS if far_behind else _EVERY_MS
+        pause_ms = _MIN_MS if far_behind else _EVERY_MS
         if not busy and self._clock.elapsed_ms() - self._written_ms >= pause_ms:
             self._writing = self._store.runtime.tasks.spawn(self.write())
 
@@ -105,7 +105,7 @@ class HintWriter:
         if self._writing is not None:
             await self._writing.wait()
         if self._stale:
-            rest_ms = self._written_ms + _SHORTEST_MS - self._clock.elapsed_ms()
+            rest_ms = self._written_ms + _MIN_MS - self._clock.elapsed_ms()
             if rest_ms > 0:
                 await self._clock.sleep(rest_ms)
             await self.write()

@@ -9,9 +9,9 @@ from functools import lru_cache
 from arco.core.errors import Invalid
 
 # S3 and GCS hold 1,024 bytes, of which the prefix of a store's address may take a quarter.
-_LONGEST_KEY_BYTES = 768
-LONGEST_ROOT_BYTES = 256
-_LONGEST_PART_BYTES = 255  # ext4, xfs, apfs
+_MAX_KEY_BYTES = 768
+MAX_ROOT_BYTES = 256
+_MAX_PART_BYTES = 255  # ext4, xfs, apfs
 _SHOWN = 80
 _KNOWN = 4_096  # keys that were found fit: heads of chains are asked for again and again
 
@@ -20,15 +20,15 @@ _KNOWN = 4_096  # keys that were found fit: heads of chains are asked for again 
 def check_key(key: str) -> str:
     """`key` unchanged if every store can hold it, else `Invalid`."""
     size = _utf8_bytes(key)
-    if not 0 < size <= _LONGEST_KEY_BYTES:
-        raise Invalid(f"a key has 1 to {_LONGEST_KEY_BYTES} bytes, this one has {size}")
+    if not 0 < size <= _MAX_KEY_BYTES:
+        raise Invalid(f"a key has 1 to {_MAX_KEY_BYTES} bytes, this one has {size}")
     if "\\" in key or not key.isprintable():
         raise Invalid(f"a key has no backslash and no control characters: {_show(key)}")
     for part in key.split("/"):
         if part in ("", ".", ".."):
             raise Invalid(f"a key has no empty part, '.' or '..': {_show(key)}")
-        if len(part) > _LONGEST_PART_BYTES // 4 and _utf8_bytes(part) > _LONGEST_PART_BYTES:
-            raise Invalid(f"a part of a key has at most {_LONGEST_PART_BYTES} bytes: {_show(key)}")
+        if len(part) > _MAX_PART_BYTES // 4 and _utf8_bytes(part) > _MAX_PART_BYTES:
+            raise Invalid(f"a part of a key has at most {_MAX_PART_BYTES} bytes: {_show(key)}")
     return key
 
 

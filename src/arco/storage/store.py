@@ -13,7 +13,7 @@ from arco.storage.key import check_key, check_prefix
 from arco.storage.retry import RetryingBackend, StoreRetryPolicy
 from arco.storage.roles import Role, Verb, may
 
-LONGEST_SIGNED_S = 3_600
+MAX_SIGNED_S = 3_600
 CLOCK_KEY = "_probe/clock.json"
 
 
@@ -89,8 +89,8 @@ class Store:
     async def sign(self, key: str, expires_s: int = 900) -> str:
         """A URL that serves GET of this one object until it expires."""
         self._admit(Verb.SIGN, key)
-        if not 0 < expires_s <= LONGEST_SIGNED_S:
-            raise Invalid(f"a signed URL lives 1 to {LONGEST_SIGNED_S} seconds, not {expires_s}")
+        if not 0 < expires_s <= MAX_SIGNED_S:
+            raise Invalid(f"a signed URL lives 1 to {MAX_SIGNED_S} seconds, not {expires_s}")
         return await self._requests.sign(key, expires_s)
 
     def _admit(self, verb: Verb, key: str) -> None:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 
-from arco.catalog.data_type import MOST_CHARACTERS, normalise
+from arco.catalog.data_type import MAX_CHARACTERS, normalise
 from arco.catalog.ddl import AttachedColumn, ColumnSpec
 from arco.core.errors import Invalid
 from arco.core.json import Json
@@ -80,7 +80,7 @@ def test_a_type_that_only_its_comments_make_too_long_loses_the_comments() -> Non
     (column,) = columns_of(schema(field(1, "a", struct(*many))))
     assert column.data_type.startswith("struct<f2:int,f3:int,")
     huge = [field(n, f"f{n}" + "x" * 200, "int") for n in range(2, 500)]
-    with pytest.raises(Invalid, match=f"'a': .* at most {MOST_CHARACTERS} characters"):
+    with pytest.raises(Invalid, match=f"'a': .* at most {MAX_CHARACTERS} characters"):
         columns_of(schema(field(1, "a", struct(*huge))))
 
 

@@ -5,7 +5,7 @@ from pyiceberg.schema import Schema, assign_fresh_schema_ids
 
 from arco.core.errors import Invalid
 from arco.core.json import Json, encode
-from arco.iceberg.engine.field_type import MOST_DEPTH, read_plain
+from arco.iceberg.engine.field_type import MAX_DEPTH, read_plain
 from arco.iceberg.engine.new_table import with_fresh_ids
 from arco.iceberg.engine.schema import check_version, index_schema, read_schema, schema_fingerprint
 from tests.iceberg.engine.sample_metadata import column, list_of, map_of, struct
@@ -118,9 +118,9 @@ def test_types_may_not_be_nested_without_end() -> None:
             kind = list_of(level + 2, kind)
         return kind
 
-    read_schema(struct(column(1, "a", nest(MOST_DEPTH - 1))))
+    read_schema(struct(column(1, "a", nest(MAX_DEPTH - 1))))
     with pytest.raises(Invalid, match="nested more than"):
-        read_schema(struct(column(1, "a", nest(MOST_DEPTH + 1))))
+        read_schema(struct(column(1, "a", nest(MAX_DEPTH + 1))))
 
 
 def test_members_that_we_do_not_know_survive_at_every_level() -> None:

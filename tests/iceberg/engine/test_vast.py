@@ -12,8 +12,8 @@ import pytest
 from arco.core.errors import Invalid
 from arco.core.json import Json
 from arco.iceberg.engine.metadata import Metadata
-from arco.iceberg.engine.schema import MOST_FIELDS, read_schema
-from arco.iceberg.engine.update import MOST_ADDITIONS, MOST_UPDATES
+from arco.iceberg.engine.schema import MAX_FIELDS, read_schema
+from arco.iceberg.engine.update import MAX_ADDITIONS, MAX_UPDATES
 from tests.iceberg.engine.sample_metadata import (
     add,
     append,
@@ -92,20 +92,20 @@ def test_removals_with_something_between_them_stay_in_their_order() -> None:
 
 def test_a_commit_has_so_many_updates_and_no_more() -> None:
     one = update("set-properties", updates={"a": "b"})
-    assert apply(table(), *[one] * MOST_UPDATES)["properties"]
-    with pytest.raises(Invalid, match=f"at most {MOST_UPDATES} updates"):
-        apply(table(), *[one] * (MOST_UPDATES + 1))
+    assert apply(table(), *[one] * MAX_UPDATES)["properties"]
+    with pytest.raises(Invalid, match=f"at most {MAX_UPDATES} updates"):
+        apply(table(), *[one] * (MAX_UPDATES + 1))
 
 
 def test_a_commit_adds_so_many_schemas_specs_and_orders_and_no_more() -> None:
-    third = MOST_ADDITIONS // 3
+    third = MAX_ADDITIONS // 3
     specs = [
         update("add-spec", spec=spec(partition(1, "p", f"bucket[{i + 1}]", **{"field-id": 1000})))
-        for i in range(MOST_ADDITIONS - 2 * third)
+        for i in range(MAX_ADDITIONS - 2 * third)
     ]
     updates = [*_schemas(third), *_orders(third), *specs]
     assert len(_objects(apply(table(), *updates), "schemas")) == third + 1
-    with pytest.raises(Invalid, match=f"adds at most {MOST_ADDITIONS} schemas"):
+    with pytest.raises(Invalid, match=f"adds at most {MAX_ADDITIONS} schemas"):
         apply(table(), *updates, *_orders(1))
 
 
@@ -129,13 +129,13 @@ def test_a_schema_that_was_removed_in_the_same_commit_is_added_again() -> None:
 
 
 def test_a_schema_of_too_many_fields_is_refused_before_it_is_read() -> None:
-    inner = struct(*(column(i, f"c{i}") for i in range(2, MOST_FIELDS + 1)))
+    inner = struct(*(column(i, f"c{i}") for i in range(2, MAX_FIELDS + 1)))
 
     def read() -> None:
-        with pytest.raises(Invalid, match=f"at most {MOST_FIELDS} fields"):
+        with pytest.raises(Invalid, match=f"at most {MAX_FIELDS} fields"):
             read_schema(struct(column(1, "s", inner)))
 
-    assert _steps(read) < 3 * MOST_FIELDS  # reading one field takes dozens
+    assert _steps(read) < 3 * MAX_FIELDS  # reading one field takes dozens
 
 
 def test_the_base_is_left_as_it_is_by_changes_of_its_maps() -> None:

@@ -9,8 +9,8 @@ import msgspec
 from arco.api.http.reply import Reply
 from arco.api.http.request import Call
 from arco.api.services import Services
-from arco.catalog.name import LEVEL, MOST_LEVELS
-from arco.catalog.table_format import Caller
+from arco.catalog.name import LEVEL, MAX_LEVELS
+from arco.catalog.pending_request import Caller
 from arco.core import json
 from arco.core.errors import Invalid
 from arco.core.tasks import Task
@@ -105,6 +105,7 @@ def caller_of(call: Call[Any, Any]) -> Caller:
         key=key_of(call.header(b"idempotency-key")),
         operation=call.operation.value,
         arrived_ms=call.arrived_ms,
+        update_source="iceberg_rest",
     )
 
 
@@ -124,9 +125,9 @@ def namespace_of(call: Call[Any, Any]) -> tuple[str, ...]:
 
 def levels(text: str) -> tuple[str, ...]:
     """The levels of a namespace in a URL; they may be names that cannot exist."""
-    parts = tuple(text.split(LEVEL, MOST_LEVELS))
-    if len(parts) > MOST_LEVELS:
-        raise Invalid(f"a namespace has at most {MOST_LEVELS} levels")
+    parts = tuple(text.split(LEVEL, MAX_LEVELS))
+    if len(parts) > MAX_LEVELS:
+        raise Invalid(f"a namespace has at most {MAX_LEVELS} levels")
     return parts
 
 

@@ -72,6 +72,8 @@ class IcebergErrorType:
     message: str | None = None  # the fixed sentence, where the error's own message is not sent
 
 
+# What a client gets, also when a refusal is replayed under an idempotency key: `STORED_REFUSALS`
+# (arco/iceberg/idempotency.py) only says how such a refusal is stored. The first class that matches wins.
 ERROR_TYPES = (
     IcebergErrorType(KeyReused, 422, "UnprocessableEntityException"),
     IcebergErrorType(KeyExpired, 422, "UnprocessableEntityException"),

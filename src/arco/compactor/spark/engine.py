@@ -48,7 +48,7 @@ from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
 from arco.core.tasks import Task
 
-_MOST_SHARDS = 64  # most tables have 64 buckets, and a shard is at least a bucket
+_MAX_SHARDS = 64  # most tables have 64 buckets, and a shard is at least a bucket
 
 _WARM_TASKS = 4
 
@@ -129,7 +129,7 @@ class SparkEngine:
         tasks = _power_of_two(max(size // sizes.task, rows // sizes.task_rows))
         tasks = min(len(job.segments), tasks)
         shards = _power_of_two(max(size // sizes.shard, rows // sizes.shard_rows))
-        shards = min(_MOST_SHARDS, shards)
+        shards = min(_MAX_SHARDS, shards)
         gather = GatherTask(self._spec, job, tasks, shards)
         finish = FinishTask(self._spec, msgspec.structs.replace(job, segments=()))
         return self._shuffled(tasks, gather, shards, finish)

@@ -15,15 +15,15 @@ LIMIT_VARIABLE = "ARCO_SPARK_WORKER_MEMORY_MB"
 
 _MB = 1024 * 1024
 _OTHERS_MB = 1_700  # the JVM with its heap of 1 GiB, and the processes of Arco
-_LEAST_MB = 768
-_MOST_MB = 4_096
+_MIN_MB = 768
+_MAX_MB = 4_096
 _CGROUPS = Path("/sys/fs/cgroup")
 _POLL_S = 0.05
 
 
 def default_limit_mb(cores: int) -> int:
     """The limit of each worker on this machine, with one worker per core."""
-    return max(_LEAST_MB, min(_MOST_MB, (machine_mb() - _OTHERS_MB) // max(1, cores)))
+    return max(_MIN_MB, min(_MAX_MB, (machine_mb() - _OTHERS_MB) // max(1, cores)))
 
 
 def machine_mb() -> int:

@@ -10,7 +10,7 @@ Unlike the catalog's lease it is not passed around: a waiting process does not m
 
 from contextlib import suppress
 
-from arco.catalog.epoch import LONGEST_LIFE_MS, Epoch, Epochs, Renewal
+from arco.catalog.epoch import MAX_LIFE_MS, Epoch, Epochs, Renewal
 from arco.core.errors import ArcoError, Conflict
 from arco.core.ids import new_ulid
 from arco.core.tasks import AsyncEvent, Task
@@ -80,7 +80,7 @@ class CoordinatorLease:
                 return False
             asked_ms = self._clock.elapsed_ms()
             renewal = await self._epochs.renewal(number)
-            if renewal == first and asked_ms - first_ms >= min(life_ms, LONGEST_LIFE_MS):
+            if renewal == first and asked_ms - first_ms >= min(life_ms, MAX_LIFE_MS):
                 return True
             await self._clock.sleep(_POLL_MS)
         return True

@@ -43,7 +43,7 @@ from arco.storage.chain_gc import DEFAULT_RETENTION_MS
 from arco.storage.key import check_key
 from arco.storage.store import Store
 
-MOST_FILES = 50_000  # of one publication: each is looked up within the half minute of a request
+MAX_FILES = 50_000  # of one publication: each is looked up within the half minute of a request
 
 _AT_ONCE = 64
 # A fixed form, so that garbage collection recognizes staged files in a table's folder.
@@ -83,8 +83,8 @@ def _validate_staged(staged: FilesStaged) -> DispatchedAttempt:
 
 def _check_files(staged: FilesStaged, folder: str) -> None:
     files = _staged_files(staged)
-    if len(files) > MOST_FILES:
-        raise Invalid(f"a publication has at most {MOST_FILES} files, not {len(files)}")
+    if len(files) > MAX_FILES:
+        raise Invalid(f"a publication has at most {MAX_FILES} files, not {len(files)}")
     if len({each.path for each in files}) < len(files):
         raise Invalid("a file is in one partition, once")
     for each in files:

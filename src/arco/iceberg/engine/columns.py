@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
-from arco.catalog.column_change import MOST_COLUMNS
+from arco.catalog.column_change import MAX_COLUMNS
 from arco.catalog.data_type import normalise
 from arco.catalog.ddl import AddColumns, AttachedColumn, ColumnRequest, ColumnSpec, UpdateColumn
 from arco.catalog.name import check_column_name, check_comment
@@ -29,7 +29,7 @@ from arco.iceberg.engine.spark_types import (
 )
 
 # Higher ids are reserved for Iceberg's metadata columns, such as `_file`.
-MOST_FIELD_ID = 2**31 - 1 - 200
+MAX_FIELD_ID = 2**31 - 1 - 200
 
 _WIDER = {("int", "long"), ("float", "double")}
 _DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
@@ -40,8 +40,8 @@ def columns_of(schema: Object) -> tuple[AttachedColumn, ...]:
     if schema.get("type", "struct") != "struct":
         raise Invalid("a schema is a struct")
     columns = tuple(map(_column, shape.objects(schema, "fields", "the schema")))
-    if len(columns) > MOST_COLUMNS:
-        raise Invalid(f"a table has at most {MOST_COLUMNS} columns, not {len(columns)}")
+    if len(columns) > MAX_COLUMNS:
+        raise Invalid(f"a table has at most {MAX_COLUMNS} columns, not {len(columns)}")
     _refuse_duplicates([column.name for column in columns], "name")
     _refuse_duplicates([column.field_id for column in columns], "id")
     return columns
@@ -133,7 +133,7 @@ class _Ids:
         self.last = last
 
     def next(self) -> int:
-        if self.last >= MOST_FIELD_ID:
+        if self.last >= MAX_FIELD_ID:
             raise Invalid("the table has no id left for another column")
         self.last += 1
         return self.last

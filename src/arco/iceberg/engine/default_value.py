@@ -141,7 +141,7 @@ _READERS: dict[str, Callable[[str, Json], Json]] = {
 }
 
 
-_MOST_CHARACTERS = 4_096  # of a default value in the catalog
+_MAX_CHARACTERS = 4_096  # of a default value in the catalog
 # Keywords that may precede the quotes; the first is the one that is printed.
 _KEYWORDS = {
     "date": ("DATE",),
@@ -169,7 +169,7 @@ def print_default(kind: Json, value: Json) -> str | None:
     else:
         text = value if isinstance(value, str) else _json(value)
     text = "".join(each if each.isprintable() else _escaped(each) for each in text)
-    return text if len(text) <= _MOST_CHARACTERS else None
+    return text if len(text) <= _MAX_CHARACTERS else None
 
 
 def _prefix(name: str) -> str:

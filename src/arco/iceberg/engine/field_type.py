@@ -12,7 +12,7 @@ from arco.core.json import Json
 from arco.iceberg.engine import shape
 from arco.iceberg.engine.shape import Object
 
-MOST_DEPTH = 64  # of nested types
+MAX_DEPTH = 64  # of nested types
 
 _PLAIN = frozenset(
     {
@@ -27,7 +27,7 @@ _FIXED = re.compile(r"fixed\[\s*(\d{1,9})\s*\]")
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,9})\s*,\s*(\d{1,9})\s*\)")
 _GEOMETRY = re.compile(r"(geometry)\s*(?:\(\s*([^()]+?)\s*\))?", re.IGNORECASE)
 _GEOGRAPHY = re.compile(r"(geography)\s*(?:\(\s*([^(),]+?)\s*(?:,\s*(\w+)\s*)?\))?", re.IGNORECASE)
-_MOST_PRECISION = 38
+_MAX_PRECISION = 38
 _CRS = "OGC:CRS84"
 _EDGES = frozenset({"spherical", "vincenty", "thomas", "andoyer", "karney"})
 
@@ -38,8 +38,8 @@ def read_type(value: Json, what: str, read_field: FieldReader, depth: int = 1) -
     """The normalized type `value`; `read_field` reads the fields of structs."""
     if isinstance(value, str):
         return read_plain(value)
-    if depth > MOST_DEPTH:
-        raise Invalid(f"types are nested more than {MOST_DEPTH} deep")
+    if depth > MAX_DEPTH:
+        raise Invalid(f"types are nested more than {MAX_DEPTH} deep")
     if not isinstance(value, dict):
         raise Invalid(f"the type of {what} must be a string or an object, not {shape.kind(value)}")
     name = shape.text(value, "type", f"the type of {what}")
@@ -98,7 +98,7 @@ def read_plain(text: str) -> str:
 
 
 def _decimal(precision: int, scale: int) -> str:
-    if precision > _MOST_PRECISION:
+    if precision > _MAX_PRECISION:
         raise Invalid(f"Decimals with precision larger than 38 are not supported: {precision}")
     return f"decimal({precision}, {scale})"
 

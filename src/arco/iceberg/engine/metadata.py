@@ -27,7 +27,7 @@ Metadata = Object
 MAIN = "main"
 NO_SNAPSHOT = -1  # "no current snapshot" before format version 3
 _GZIP = b"\x1f\x8b"
-_MOST_BYTES = 512 * 2**20  # of a decompressed file
+_MAX_BYTES = 512 * 2**20  # of a decompressed file
 
 
 def check_table(metadata: Object) -> Object:
@@ -180,7 +180,7 @@ def decompress(raw: bytes) -> bytes:
         return raw
     gunzip = zlib.decompressobj(wbits=31)
     try:
-        plain = gunzip.decompress(raw, _MOST_BYTES)
+        plain = gunzip.decompress(raw, _MAX_BYTES)
     except zlib.error as problem:
         raise Invalid("the metadata file is damaged: it cannot be unpacked") from problem
     if not gunzip.eof:

@@ -15,7 +15,7 @@ from arco.iceberg.engine.shape import Object
 
 VOID = "void"
 
-_MOST_WIDTH = 2**31 - 1
+_MAX_WIDTH = 2**31 - 1
 _WITH_WIDTH = re.compile(r"(bucket|truncate)\[(\d+)\]", re.IGNORECASE)
 _MOMENTS = frozenset({"timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
 _DAYS = _MOMENTS | {"date"}
@@ -43,7 +43,7 @@ def read_transform(text: str) -> str:
     match = _WITH_WIDTH.fullmatch(text)
     if match is None:
         return text
-    if len(match[2]) > 10 or not 0 < int(match[2]) <= _MOST_WIDTH:
+    if len(match[2]) > 10 or not 0 < int(match[2]) <= _MAX_WIDTH:
         raise Invalid(f"the width of a transform is a positive number of 32 bits: {text}")
     return f"{match[1].lower()}[{int(match[2])}]"
 

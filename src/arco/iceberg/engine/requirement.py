@@ -57,10 +57,10 @@ def check_requirements(base: Metadata | None, requirements: Sequence[Json]) -> N
         kind = str(requirement["type"])
         if kind == _CREATE:
             if base is not None:
-                raise _failed("table already exists")
+                raise requirement_failed("table already exists")
             continue
         if base is None:
-            raise _failed("table does not exist")
+            raise requirement_failed("table does not exist")
         _CHECKS[kind](base, requirement)
 
 
@@ -73,15 +73,18 @@ def _read(requirements: Sequence[Json]) -> list[Object]:
     return read
 
 
-def _failed(reason: str) -> Conflict:
-    return Conflict(f"Requirement failed: {reason}")
+def requirement_failed(reason: str) -> Conflict:
+    """A requirement does not hold: the client reads the table again and retries."""
+    error = Conflict(f"Requirement failed: {reason}")
+    error.has_public_message = True
+    return error
 
 
 def _uuid(base: Metadata, requirement: Object) -> None:
     wanted = shape.text(requirement, "uuid", "assert-table-uuid")
     table_uuid = base["table-uuid"]
     if wanted.lower() != str(table_uuid).lower():
-        raise _failed(f"UUID does not match: expected {table_uuid} != {wanted}")
+        raise requirement_failed(f"UUID does not match: expected {table_uuid} != {wanted}")
 
 
 def _ref(base: Metadata, requirement: Object) -> None:
@@ -90,20 +93,22 @@ def _ref(base: Metadata, requirement: Object) -> None:
     ref = refs_of(base).get(name)
     if ref is None:
         if wanted is not None:
-            raise _failed(f"branch or tag {name} is missing, expected {wanted}")
+            raise requirement_failed(f"branch or tag {name} is missing, expected {wanted}")
         return
     kind, snapshot_id = ref["type"], ref["snapshot-id"]
     if wanted is None:
-        raise _failed(f"{kind} {name} was created concurrently")
+        raise requirement_failed(f"{kind} {name} was created concurrently")
     if wanted != snapshot_id:
-        raise _failed(f"{kind} {name} has changed: expected id {wanted} != {snapshot_id}")
+        raise requirement_failed(
+            f"{kind} {name} has changed: expected id {wanted} != {snapshot_id}"
+        )
 
 
 def _number(kind: str, key: str, top: str, words: str) -> Callable[[Metadata, Object], None]:
     def check(base: Metadata, requirement: Object) -> None:
         wanted = shape.integer(requirement, key, kind)
         if wanted != base[top]:
-            raise _failed(f"{words} changed: expected id {wanted} != {base[top]}")
+            raise requirement_failed(f"{words} changed: expected id {wanted} != {base[top]}")
 
     return check
 

@@ -24,7 +24,7 @@ from arco.iceberg.engine.field_type import (
 )
 from arco.iceberg.engine.shape import Object
 
-MOST_FIELDS = 50_000  # of all columns together, at any depth
+MAX_FIELDS = 50_000  # of all columns together, at any depth
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,8 @@ def _refuse_vast(schema: Object) -> None:
         inner = each.values() if isinstance(each, dict) else each
         rest += [value for value in cast("Iterable[Json]", inner) if isinstance(value, dict | list)]
         count += isinstance(each, dict)
-        if count > MOST_FIELDS:
-            raise Invalid(f"a schema has at most {MOST_FIELDS} fields")
+        if count > MAX_FIELDS:
+            raise Invalid(f"a schema has at most {MAX_FIELDS} fields")
 
 
 def _read_field(json_field: Object, depth: int) -> Object:

@@ -9,8 +9,8 @@ from arco.core.json import Json
 
 Object = dict[str, Json]
 
-_MOST_INT = 2**31 - 1  # Iceberg's ids are 32 bits wide
-_MOST_LONG = 2**63 - 1  # snapshot ids, times and row ids are 64 bits wide
+_MAX_INT = 2**31 - 1  # Iceberg's ids are 32 bits wide
+_MAX_LONG = 2**63 - 1  # snapshot ids, times and row ids are 64 bits wide
 
 
 def as_object(value: Json, what: str) -> Object:
@@ -36,12 +36,12 @@ def as_text(value: Json, what: str) -> str:
 
 def as_long(value: Json, what: str) -> int:
     """`value`, which must be a whole number of at most 64 bits."""
-    return _bounded_integer(value, what, _MOST_LONG)
+    return _bounded_integer(value, what, _MAX_LONG)
 
 
 def as_int(value: Json, what: str) -> int:
     """`value`, which must be a whole number of at most 32 bits."""
-    return _bounded_integer(value, what, _MOST_INT)
+    return _bounded_integer(value, what, _MAX_INT)
 
 
 def obj(holder: Object, key: str, what: str) -> Object:

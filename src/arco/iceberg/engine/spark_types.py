@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable
 
 from arco.catalog.data_type import (
-    MOST_CHARACTERS,
-    MOST_DEPTH,
+    MAX_CHARACTERS,
+    MAX_DEPTH,
     Token,
     normalise,
     print_name,
@@ -20,7 +20,7 @@ from arco.catalog.data_type import (
     read_string,
     tokens,
 )
-from arco.catalog.name import MOST_TEXT_BYTES
+from arco.catalog.name import MAX_TEXT_BYTES
 from arco.core.errors import Invalid
 from arco.core.json import Json
 from arco.iceberg.engine import shape
@@ -73,7 +73,7 @@ _BINARY_COLLATION = "UTF8_BINARY"  # byte order, which Iceberg has too
 def spark_type(kind: Json, what: str) -> str:
     """The type of the column `what`, as `normalise` spells it, or `Invalid`."""
     text = _Printer(comments=True).type(kind, what, 1)
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > MAX_CHARACTERS:
         text = _Printer(comments=False).type(kind, what, 1)
     try:
         return normalise(text)
@@ -84,7 +84,7 @@ def spark_type(kind: Json, what: str) -> str:
 def clean_comment(text: str) -> str:
     """`text` as a comment without characters that the catalog cannot store."""
     shown = _UNPRINTABLE.sub(" ", text)
-    return shown.encode()[:MOST_TEXT_BYTES].decode(errors="ignore")
+    return shown.encode()[:MAX_TEXT_BYTES].decode(errors="ignore")
 
 
 class _Printer:
@@ -97,8 +97,8 @@ class _Printer:
         """One type, `depth` levels down."""
         if isinstance(kind, str):
             return _plain_type(kind)
-        if depth > MOST_DEPTH:
-            raise Invalid(f"column {what[:80]!r}: types are nested more than {MOST_DEPTH} deep")
+        if depth > MAX_DEPTH:
+            raise Invalid(f"column {what[:80]!r}: types are nested more than {MAX_DEPTH} deep")
         type_object = shape.as_object(kind, f"the type of {what}")
         name = shape.text(type_object, "type", f"the type of {what}")
         if name == "struct":

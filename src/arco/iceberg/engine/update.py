@@ -16,8 +16,8 @@ from arco.iceberg.engine.shape import Object
 from arco.iceberg.engine.table import previous_versions
 
 # More than any client sends at once. The cost of a commit must not grow faster than its size.
-MOST_UPDATES = 20_000
-MOST_ADDITIONS = 500
+MAX_UPDATES = 20_000
+MAX_ADDITIONS = 500
 
 _ADDITIONS = frozenset({"add-schema", "add-spec", "add-sort-order"})
 _REMOVE_SNAPSHOTS = "remove-snapshots"
@@ -73,11 +73,11 @@ def _read(updates: Sequence[Json]) -> list[Object]:
     if unknown:
         raise Invalid(f"unknown updates of a table: {', '.join(unknown)}")
     read = _joined(read)
-    if len(read) > MOST_UPDATES:
-        raise Invalid(f"a commit has at most {MOST_UPDATES} updates, not {len(read)}: use several")
-    if sum(action in _ADDITIONS for action in actions) > MOST_ADDITIONS:
+    if len(read) > MAX_UPDATES:
+        raise Invalid(f"a commit has at most {MAX_UPDATES} updates, not {len(read)}: use several")
+    if sum(action in _ADDITIONS for action in actions) > MAX_ADDITIONS:
         raise Invalid(
-            f"a commit adds at most {MOST_ADDITIONS} schemas, partition specs and sort orders: use several"
+            f"a commit adds at most {MAX_ADDITIONS} schemas, partition specs and sort orders: use several"
         )
     return read
 

@@ -155,7 +155,7 @@ FORMAT_VERSION = 1
 HISTORY_ENTRIES = "version.history.num-entries"
 DROP_DIALECT = "replace.drop-dialect.allowed"
 _DEFAULT_HISTORY_ENTRIES = 10
-_MOST_INT = 2**31 - 1
+_MAX_INT = 2**31 - 1
 # In the order of members in files. A finished view has a string where null is here.
 _EMPTY: Metadata = {
     "view-uuid": None,
@@ -352,7 +352,7 @@ def _history_entries(properties: Mapping[str, str]) -> int:
 
 
 def _free(number: int) -> int:
-    if number > _MOST_INT:
+    if number > _MAX_INT:
         raise Invalid("the view has no number left for another schema or version")
     return number
 

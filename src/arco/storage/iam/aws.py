@@ -34,7 +34,7 @@ NOTES = (
     "A bucket encrypted with a KMS key of your own needs kms:Decrypt and kms:GenerateDataKey too.",
 )
 
-_LONGEST_POLICY = 6_144  # characters of a managed policy, white space not counted
+_MAX_POLICY = 6_144  # characters of a managed policy, white space not counted
 
 _IS_CREATE: Json = {"Null": {"s3:if-none-match": "false"}}
 _IS_OVERWRITE: Json = {"Null": {"s3:if-none-match": "true"}}
@@ -49,7 +49,7 @@ def render(target: PolicyTarget, role: Role) -> Json:
         *_deletes(target, role),
     ]
     policy: Json = {"Version": "2012-10-17", "Statement": statements}
-    if len(encode(policy).replace(b" ", b"")) > _LONGEST_POLICY:
+    if len(encode(policy).replace(b" ", b"")) > _MAX_POLICY:
         raise Invalid(f"the policy of {role} would be too long for AWS: use a shorter prefix")
     return policy
 

@@ -33,7 +33,7 @@ NOTES = (
     ),
 )
 
-_LONGEST_CONDITION = 8_192
+_MAX_CONDITION = 8_192
 
 _BLOBS = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
 _CONTAINER_NAME = "@Resource[Microsoft.Storage/storageAccounts/blobServices/containers:name]"
@@ -91,7 +91,7 @@ def _condition(target: PolicyTarget, role: Role, held: list[Verb]) -> str:
             action += f" AND NOT {_LIST}"
         clauses.append(_clause(action, _may(target, role, verb)))
     condition = " AND ".join(clauses)
-    if len(condition) > _LONGEST_CONDITION:
+    if len(condition) > _MAX_CONDITION:
         raise Invalid(f"the condition of {role} would be too long for Azure: use a shorter prefix")
     return condition
 

@@ -44,7 +44,7 @@ NOTES = (
     "Signing needs roles/iam.serviceAccountTokenCreator of the service account on itself.",
 )
 
-_LONGEST_GROUP = 4  # patterns in one condition: it may hold 12 logical operators
+_MAX_GROUP = 4  # patterns in one condition: it may hold 12 logical operators
 
 _ROLES: dict[Verb, tuple[str, tuple[str, ...]]] = {
     Verb.GET: ("arcoGet", ("storage.objects.get",)),
@@ -85,8 +85,8 @@ def _conditions(target: PolicyTarget, role: Role, verb: Verb) -> Iterator[str]:
         terms = [f'{_LISTED}.startsWith("{target.base}{_head(each)}")' for each in wanted]
     else:
         terms = [_is_like(target, each) for each in wanted]
-    for start in range(0, len(terms), _LONGEST_GROUP):
-        condition = " || ".join(terms[start : start + _LONGEST_GROUP])
+    for start in range(0, len(terms), _MAX_GROUP):
+        condition = " || ".join(terms[start : start + _MAX_GROUP])
         reads = verb in (Verb.GET, Verb.LIST)
         yield condition if reads else f"({condition}) && {_IS_NO_FLOOR}"
     if verb is Verb.CREATE and role is Role.JANITOR:

@@ -1,4 +1,4 @@
-"""New tables and views as the catalog's own API asks for them.
+"""New tables and views with a description: the requests of the catalog's own API.
 
 Columns and the comment, which engines show, go into Iceberg's metadata. Properties, tags, owner and the
 PII classification of columns are the catalog's alone, and are added in the same commit as the name.
@@ -21,7 +21,7 @@ from arco.catalog.ddl import (
 )
 from arco.catalog.model import ObjectKind
 from arco.catalog.name import check_comment, check_name, check_owner, check_properties, check_tags
-from arco.catalog.table_format import Caller
+from arco.catalog.pending_request import Caller
 from arco.core.errors import Invalid
 from arco.core.ids import new_object_id
 from arco.core.json import Json
@@ -32,7 +32,7 @@ from arco.iceberg.engine.new_table import new_table
 from arco.iceberg.engine.table import FORMAT_VERSION
 from arco.iceberg.engine.view_metadata import new_view
 from arco.iceberg.name_resolution import FullName
-from arco.iceberg.pointer import Pointer
+from arco.iceberg.pointer import Pointer, PointerOperation
 from arco.iceberg.wire import CreateTableRequest, CreateViewRequest
 
 SUMMARY: dict[str, Json] = {"engine-name": "arco"}
@@ -41,7 +41,7 @@ _WITH_DEFAULTS = "3"  # the first version of the format in which columns have de
 
 
 @dataclass(frozen=True)
-class NativeCreation(Creation):
+class DescribedCreation(Creation):
     """A creation with the description from the catalog's own API."""
 
     description: Description = field(default_factory=Description)
@@ -118,11 +118,11 @@ def _creation(
     make = build_once(build)
     make(str(new_object_id(context.runtime)))  # raises if the request is wrong
     name = check_name(request.name, kind.lower())
-    return NativeCreation(
+    return DescribedCreation(
         name=FullName(request.schema.catalog, request.schema.path, name),
         kind=kind,
         caller=caller,
-        operation="create",
+        operation=PointerOperation.CREATE,
         make=make,
         description=request,
         columns=request.columns,

@@ -1,8 +1,8 @@
-"""Commits that the catalog's own API asks for: the columns of a table, the query of a view.
+"""Commits that change the columns of a table, and the copy of the columns in the catalog.
 
 A request is about names; the updates are built again for each base, so a lost race is retried like that
-of any commit. The catalog shows the new columns before the answer is sent, so that the caller reads its
-own change.
+of any commit. The catalog's copy is updated ("projected") before the answer is sent, so that the caller
+reads its own change.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,46 +11,39 @@ import msgspec
 from msgspec import UNSET
 
 from arco.catalog.change import change
-from arco.catalog.data_type import normalise
 from arco.catalog.ddl import (
     AddColumns,
     ColumnRequest,
     ColumnSpec,
     ProjectColumns,
-    Redefinition,
     TableName,
     UpdateColumn,
 )
 from arco.catalog.model import ColumnRow, CommittedRow, Sensitivity, TableRow
-from arco.catalog.pending_request import ChangeResult
-from arco.catalog.table_format import Caller
-from arco.core.errors import Corrupt, Invalid, Unknown
-from arco.core.json import Json
-from arco.iceberg.commit import TABLE_ENGINE, VIEW_ENGINE, CommitWork
+from arco.catalog.pending_request import Caller, ChangeResult
+from arco.core.errors import Corrupt, Unknown
+from arco.iceberg.commit import TABLE_ENGINE, CommitWork
 from arco.iceberg.context import IcebergContext
+from arco.iceberg.described_creation import with_classifications
 from arco.iceberg.engine import shape
-from arco.iceberg.engine.columns import change_schema, columns_of, field_of
-from arco.iceberg.engine.metadata import Metadata, current_schema
-from arco.iceberg.engine.schema import index_schema
-from arco.iceberg.engine.shape import Object
-from arco.iceberg.engine.spark_types import spark_type, with_ids
+from arco.iceberg.engine.columns import change_schema, columns_of
+from arco.iceberg.engine.metadata import current_schema
 from arco.iceberg.loaded_metadata import LoadedMetadata
 from arco.iceberg.name_resolution import FullName
-from arco.iceberg.native_create import SUMMARY, representations, with_classifications
 from arco.iceberg.pointer_head import PointerHead
 from arco.iceberg.prepared_commit import PreparedCommit
-from arco.iceberg.wire import CommitTableRequest, CommitViewRequest
+from arco.iceberg.wire import CommitTableRequest
 from arco.ledger.claim import Claim
 from arco.storage.chain import Head
 
-_LAST_ADDED = -1
-_OURS = ("pii_type", "sensitivity")  # members of a column that Iceberg does not have
+LAST_ADDED = -1
+_CATALOG_FIELDS = ("pii_type", "sensitivity")  # members of a column that Iceberg does not have
 
 Classifications = Mapping[str, Mapping[str, str | Sensitivity | None]]
 
 
-class _ShownCommit(CommitWork):
-    """A commit whose columns the caller updates in the catalog before the answer."""
+class ProjectedCommit(CommitWork):
+    """A commit after which the caller projects the columns, before the answer."""
 
     def _schedule_steps(
         self, table_id: str, head: Head, prepared: PreparedCommit, base: LoadedMetadata
@@ -60,7 +53,7 @@ class _ShownCommit(CommitWork):
             self._context.after_commit.schedule(table_id, head.entry, obsolete=obsolete)
 
 
-class ColumnCommitWork(_ShownCommit):
+class ColumnCommitWork(ProjectedCommit):
     """A change of a table's columns."""
 
     def __init__(
@@ -83,93 +76,10 @@ class ColumnCommitWork(_ShownCommit):
             requirements=({"type": "assert-current-schema-id", "current-schema-id": schema_id},),
             updates=(
                 {"action": "add-schema", "schema": after},
-                {"action": "set-current-schema", "schema-id": _LAST_ADDED},
+                {"action": "set-current-schema", "schema-id": LAST_ADDED},
             ),
         )
         return super()._prepare(base, table_head, claim)
-
-
-class ViewCommitWork(_ShownCommit):
-    """A new version of a view."""
-
-    def __init__(
-        self, context: IcebergContext, name: FullName, change: Redefinition, caller: Caller
-    ) -> None:
-        super().__init__(context, name, CommitViewRequest(), caller, VIEW_ENGINE)
-        self._requested = change
-
-    def _prepare(
-        self, base: LoadedMetadata, table_head: PointerHead, claim: Claim
-    ) -> PreparedCommit | None:
-        metadata = base.metadata
-        old, schema = current_version(metadata), current_schema(metadata)
-        after = self._schema(metadata, schema)
-        new = self._version(old)
-        if after == schema and new == old:
-            return None
-        fresh: Object = {
-            "schema-id": _LAST_ADDED,
-            "summary": SUMMARY,
-            "timestamp-ms": self._context.runtime.clock.now_ms(),
-        }
-        self._request = CommitViewRequest(
-            requirements=({"type": "assert-view-uuid", "uuid": metadata["view-uuid"]},),
-            updates=(
-                {"action": "add-schema", "schema": after},
-                {"action": "add-view-version", "view-version": {**new, **fresh}},
-                {"action": "set-current-view-version", "view-version-id": _LAST_ADDED},
-            ),
-        )
-        return super()._prepare(base, table_head, claim)
-
-    def _version(self, old: Object) -> Object:
-        change, new = self._requested, dict(old)
-        if change.queries is not UNSET:
-            new["representations"] = representations(change.queries)
-        if change.default_namespace is not UNSET:
-            new["default-namespace"] = [*change.default_namespace]
-        if change.default_catalog is not UNSET:
-            new.pop("default-catalog", None)
-            if change.default_catalog is not None:
-                new["default-catalog"] = change.default_catalog
-        return new
-
-    def _schema(self, metadata: Metadata, schema: Object) -> Object:
-        """The schema with the requested columns; a column that stays keeps its id."""
-        columns = self._requested.columns
-        if columns is UNSET:
-            return schema
-        old_fields = {field["name"]: field for field in shape.objects(schema, "fields", "the view")}
-        schemas = shape.objects(metadata, "schemas", "the view")
-        last_id = max(index_schema(each).highest for each in schemas)
-
-        def next_id() -> int:
-            nonlocal last_id
-            last_id += 1
-            return last_id
-
-        fields: list[Json] = []
-        for column in columns:
-            field, old = field_of(column), old_fields.get(column.name)
-            if old is not None and spark_type(old["type"], column.name) == normalise(
-                column.data_type
-            ):
-                fields.append({"id": old["id"], **field, "type": old["type"]})
-            else:
-                kind = with_ids(field["type"], next_id)
-                fields.append({"id": next_id(), **field, "type": kind})
-        after: Object = {**schema, "fields": fields}
-        columns_of(after)  # refuses duplicates
-        return after
-
-
-def current_version(metadata: Metadata) -> Object:
-    """The current version of a view."""
-    current = metadata.get("current-version-id")
-    for version in shape.objects(metadata, "versions", "the view"):
-        if version.get("version-id") == current:
-            return version
-    raise Invalid(f"the current version of the view is {current}, which is not there")
 
 
 def classifications_of(change: ColumnRequest) -> Classifications:
@@ -180,19 +90,25 @@ def classifications_of(change: ColumnRequest) -> Classifications:
         return {}
     name = change.column if change.name is UNSET else change.name
     return {
-        name: {each: getattr(change, each) for each in _OURS if getattr(change, each) is not UNSET}
+        name: {
+            each: getattr(change, each)
+            for each in _CATALOG_FIELDS
+            if getattr(change, each) is not UNSET
+        }
     }
 
 
 def column_classifications(columns: Sequence[ColumnSpec]) -> Classifications:
     """The classifications of new columns, by name, without those that are not given."""
     return {
-        each.name: {name: getattr(each, name) for name in _OURS if getattr(each, name) is not None}
+        each.name: {
+            name: getattr(each, name) for name in _CATALOG_FIELDS if getattr(each, name) is not None
+        }
         for each in columns
     }
 
 
-async def show_columns(
+async def project_columns(
     context: IcebergContext,
     table_id: str,
     target: TableName,
@@ -204,7 +120,10 @@ async def show_columns(
     New columns get theirs in the same change, existing ones in a change right after. Columns that are
     up to date are left alone, so that a repeated request gets the same answer.
     """
-    done, table_head = await read_shown(context, table_id), await context.heads.of(table_id)
+    done, table_head = (
+        await read_catalog_result(context, table_id),
+        await context.heads.of(table_id),
+    )
     table_head = await context.heads.settle(table_head)
     if table_head.location is None:
         return done  # dropped since
@@ -228,10 +147,10 @@ async def show_columns(
     await context.runtime.tasks.gather(
         *(change(context.committer, each, actor) for each in requests)
     )
-    return await read_shown(context, table_id)
+    return await read_catalog_result(context, table_id)
 
 
-async def read_shown(context: IcebergContext, table_id: str) -> ChangeResult:
+async def read_catalog_result(context: IcebergContext, table_id: str) -> ChangeResult:
     """A table or view in the newest snapshot, live or dropped."""
     snapshot = await context.reader.head()
     table = await snapshot.find(table_id, dropped=True)
