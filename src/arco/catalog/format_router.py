@@ -101,7 +101,10 @@ class FormatRouter:
     def require_views(self) -> None:
         """`Unsupported` if the format of views is not served."""
         if VIEW_FORMAT not in self._formats:
-            raise Unsupported("there are no views where Iceberg is not served")
+            raise Unsupported(
+                "views need the Iceberg catalog, and this server runs without it; start it with "
+                "`arco up` or `arco api`"
+            )
 
     async def is_dead(self, row: TableRow) -> bool:
         """Whether a table with an unresolved name does not exist, whatever the catalog says (P31)."""

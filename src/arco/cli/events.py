@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 from cyclopts import App, Parameter
 
-from arco.cli.flags import CONFIG, AsJson, Server, names_come_from_the_line
+from arco.cli.flags import CONFIG, AsJson, Server, ignore_variables_for_names
 from arco.cli.settings import VARIABLES, choose_place, ignore_empty
 from arco.core.errors import AlreadyExists, Invalid, NotFound, Unavailable
 from arco.server.workspace_address import WorkspaceAddress
@@ -121,7 +121,7 @@ quarantine_app = App(
     name="quarantine",
     help="Events that could not be folded: list, show, replay.",
     help_epilogue=_QUARANTINE_EXAMPLES,
-    config=(VARIABLES, ignore_empty, choose_place, names_come_from_the_line),
+    config=(VARIABLES, ignore_empty, choose_place, ignore_variables_for_names),
 )
 
 

@@ -38,11 +38,11 @@ def gc(
     Parameters
     ----------
     place
-        Where the metadata are.
+        The store of the workspace.
     retention
-        How long the past is kept.
+        Retention of old versions.
     runs
-        How long what runs leave behind is kept.
+        Retention of plans and logs of runs.
     locations
         Places outside the store that hold tables; nothing is deleted in other places.
     dry_run

@@ -38,7 +38,7 @@ def verify(
     Parameters
     ----------
     place
-        Where the metadata are.
+        The store of the workspace.
     locations
         Places outside the store that hold tables, as for the server.
     domain
@@ -201,12 +201,12 @@ def _print_report(report: "VerificationReport") -> None:
     seen, is_catalog = report.checked, report.domain == DOMAIN
     events = f"{seen.events} events, " if is_catalog else ""
     links = "leases, streams and keys" if is_catalog else "streams"
-    checked = (
-        f"hecked versions {report.floor} to {report.head}: {seen.manifests} manifests, "
+    start = "Checked" if is_catalog else f"{report.domain}: checked"
+    print(
+        f"{start} versions {report.floor} to {report.head}: {seen.manifests} manifests, "
         f"{seen.commits} commits, {seen.files} files with {seen.rows} rows, {events}"
         f"{seen.links} numbers of {links}."
     )
-    print(f"C{checked}" if is_catalog else f"{report.domain}: c{checked}")
     if report.problem is None:
         name = "" if is_catalog else f"{report.domain}:"
         print(f"All is as it was published. Anchor: {name}{report.head}:{report.head_sha256}")

@@ -123,7 +123,7 @@ class RowRetention:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class CompactionInterval:
-    """How often few events are compacted.
+    """How long small batches of events wait to be compacted.
 
     Parameters
     ----------

@@ -158,7 +158,7 @@ def error_of(error: BaseException, operation: str) -> ErrorModel:
     error_type = next((each for each in ERROR_TYPES if isinstance(error, each.error)), None)
     if error_type is None:
         name = UNKNOWN if operation in COMMITS else INTERNAL
-        return ErrorModel("an unexpected error; the server's log has the place", name, 500)
+        return ErrorModel("internal error; look up the x-request-id in the server's log", name, 500)
     message = error_type.message or _message(error) or "the request was refused"
     return ErrorModel(message, error_type.type, error_type.status)
 

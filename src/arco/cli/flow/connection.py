@@ -76,7 +76,7 @@ async def connect_arco(
     from arco.client.coordinator import HttpCoordinator
 
     token = target.server.token()
-    coordinator = HttpCoordinator(target.server.url, runtime, token=token)
+    coordinator = HttpCoordinator(target.server.checked_url(), runtime, token=token)
     try:
         yield ConnectedArco(target.server.url, coordinator, token)
     finally:

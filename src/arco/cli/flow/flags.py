@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from arco.cli.flags import names_come_from_the_line, variable_lines
+from arco.cli.flags import ignore_variables_for_names, variable_lines
 from arco.cli.settings import VARIABLES, Flag, choose_place, ignore_empty
 from arco.core.errors import Invalid
 from arco.server.settings import LOCAL_MASTER, SparkSettings, require_spark
@@ -136,11 +136,11 @@ class SparkFlags:
     Parameters
     ----------
     master
-        SparkSettings's master: local[*] for this machine, or spark://host:7077, yarn, k8s://https://host.
+        Spark's master: local[*] for this machine, or spark://host:7077, yarn, k8s://https://host.
     conf
-        A setting of SparkSettings, as spark.sql.shuffle.partitions=8; may be repeated.
+        A Spark setting, such as spark.sql.shuffle.partitions=8; may be repeated.
     memory
-        The memory of SparkSettings's driver, such as 2g.
+        The memory of Spark's driver, such as 2g.
     """
 
     master: str = LOCAL_MASTER
@@ -179,7 +179,7 @@ def choose_arco(_app: App, _commands: tuple[str, ...], arguments: "ArgumentColle
             each.tokens.clear()
 
 
-CONFIG = (VARIABLES, ignore_empty, choose_arco, choose_place, names_come_from_the_line)
+CONFIG = (VARIABLES, ignore_empty, choose_arco, choose_place, ignore_variables_for_names)
 
 
 def command(name: str, help_text: str, examples: str) -> App:
