@@ -20,7 +20,7 @@ from arco.core.ids import new_object_id
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.ledger.claim import Answer, key_chain, key_path, read_key
-from arco.server.processes import create_default_catalog
+from arco.server.api_process import create_default_catalog
 from arco.server.workspace import Workspace, client_settings, open_workspace
 from arco.server.workspace_address import WorkspaceAddress
 from arco.storage.backend import Backend

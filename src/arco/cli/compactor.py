@@ -21,6 +21,7 @@ from arco.server.settings import (
     RowRetention,
     RunRetention,
     SparkSettings,
+    check_all,
     parse_collect_every,
     require_spark,
 )
@@ -99,23 +100,17 @@ def compactor(
     runs, locations = runs or RunRetention(), locations or AllowedLocations()
     spark, rows = spark or SparkSettings(), rows or RowRetention()
     interval = interval or CompactionInterval()
-    # Reject invalid settings before anything is opened.
-    retention.span()
-    runs.ms()
-    rows.spans()
-    interval.pace()
+    check_all(retention, runs, rows, interval)
     if once or rebuild or domain is not None:
         _compact(address, spark, rows, once=once, rebuild=rebuild, domain=domain)
         return
     collect_every_ms = parse_collect_every(collect_every)
     listen = ListenSettings(host, port, Auth.LOCAL, log_level, admin_port, admin_host)
-    listen.check()
-    locations.urls()
-    spark.check()
+    check_all(listen, locations, spark)
 
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
-    from arco.server.processes import serve_compactor
+    from arco.server.compactor_process import serve_compactor
 
     scope, store = address.scope(), address.describe()
     run(

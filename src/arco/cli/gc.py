@@ -8,7 +8,7 @@ from msgspec import structs
 
 from arco.cli.settings import Flag
 from arco.server.locations import AllowedLocations
-from arco.server.settings import MetadataRetention, RunRetention
+from arco.server.settings import MetadataRetention, RunRetention, check_all
 from arco.server.workspace_address import WorkspaceAddress
 
 if TYPE_CHECKING:
@@ -57,12 +57,9 @@ def gc(
     from arco.core.tasks import run
 
     place, retention = place or WorkspaceAddress(), retention or MetadataRetention()
-    retention.span()  # refused before anything is opened
-    runs = runs or RunRetention()
-    runs.ms()
+    runs, locations = runs or RunRetention(), locations or AllowedLocations()
+    check_all(retention, runs, locations)
     place.check_exists()
-    locations = locations or AllowedLocations()
-    locations.urls()
     work = _collect(place, retention, runs, locations, compactor, dry_run=dry_run, quiet=json)
     collections, tables, parquet, ran = run(work)
     if json:
@@ -95,7 +92,7 @@ async def _collect(
     from arco.core.runtime import system_runtime
     from arco.flow.coordinator.garbage_collection import RunGcReport
     from arco.server.garbage_collection import collect_runs, parquet_janitor, table_janitor
-    from arco.server.processes import service_token
+    from arco.server.settings import service_token
     from arco.storage.open import open_store
     from arco.storage.roles import Role
 
@@ -193,10 +190,10 @@ def _print_totals(collections: "list[GcReport]") -> None:
     print(f"{verb} {total.objects} objects, {total.bytes:,} bytes.")
     for collection in collections:
         for kind in _KINDS:
-            pile = getattr(collection, kind)
-            if pile.objects:
+            count = getattr(collection, kind)
+            if count.objects:
                 place = f"{collection.domain:<10} {kind:<10}"
-                print(f"  {place} {pile.objects:>8} objects {pile.bytes:>14,} bytes")
+                print(f"  {place} {count.objects:>8} objects {count.bytes:>14,} bytes")
     left = sum(each.left.objects for each in collections)
     if left:
         print(

@@ -22,6 +22,7 @@ from arco.server.settings import (
     RowRetention,
     RunRetention,
     SparkSettings,
+    check_all,
     parse_spark_idle,
 )
 from arco.server.workspace_address import KEY_FILE, WorkspaceAddress
@@ -127,14 +128,7 @@ def up(
     retention, runs = retention or MetadataRetention(), runs or RunRetention()
     locations, spark = locations or AllowedLocations(), spark or SparkSettings()
     rows, interval = rows or RowRetention(), interval or CompactionInterval()
-    # Reject invalid settings before anything is opened.
-    listen.check()
-    retention.span()
-    runs.ms()
-    locations.urls()
-    spark.check()
-    rows.spans()
-    interval.pace()
+    check_all(listen, retention, runs, locations, spark, rows, interval)
     spark_idle_ms = parse_spark_idle(spark_idle)
 
     from arco.core.runtime import system_runtime
@@ -185,14 +179,11 @@ def api(
     """
     address, listen = address or WorkspaceAddress(), listen or ListenSettings()
     retention, locations = retention or MetadataRetention(), locations or AllowedLocations()
-    # Reject invalid settings before anything is opened.
-    listen.check()
-    retention.span()
-    locations.urls()
+    check_all(listen, retention, locations)
 
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
-    from arco.server.processes import serve_api_process
+    from arco.server.api_process import serve_api_process
 
     store = address.describe()
     run(
