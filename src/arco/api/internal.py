@@ -76,8 +76,8 @@ def _ignore(domain: str, stream: str) -> None:
 class InternalServices:
     """The parts of one compactor process.
 
-    `read_head_number` reads the number of the head. `notify` is called with a domain and a stream that has new events.
-    Health is about `store`, the `disk` of a local store, and `compaction`.
+    `notify` is called with a domain and a stream that has new events. Health
+    is about `store`, the `disk` of a local store, and `compaction`.
     """
 
     runtime: Runtime

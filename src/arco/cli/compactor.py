@@ -73,7 +73,7 @@ def compactor(
     runs
         Retention of plans and logs of runs, for collecting them here.
     locations
-        Places outside the store that hold tables, for collecting their garbage.
+        Locations outside the store that hold tables, for collecting their garbage.
     spark
         The Spark on which events are compacted.
     rows

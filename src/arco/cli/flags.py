@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DEFAULT_URL = "http://127.0.0.1:8181"
 TOKEN = "ARCO_TOKEN"  # noqa: S105 - the name of the variable
 
-_MOST_TOKEN_BYTES = 64 * 1024
+_MAX_TOKEN_BYTES = 64 * 1024
 
 
 def variable_lines(_kind: Any, text: str, **_options: Any) -> list[str]:
@@ -250,7 +250,7 @@ def _pair(text: str) -> tuple[str, str]:
 def _read_token(file: Path) -> str:
     try:
         with file.open("rb") as opened:
-            raw = opened.read(_MOST_TOKEN_BYTES)
+            raw = opened.read(_MAX_TOKEN_BYTES)
         return raw.decode()
     except (OSError, UnicodeDecodeError) as problem:
         reason = getattr(problem, "strerror", None) or "it is not text"

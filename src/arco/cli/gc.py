@@ -25,7 +25,7 @@ _KINDS = ("manifests", "commits", "files", "keys", "segments", "slots", "leases"
 
 def gc(
     *,
-    place: WorkspaceAddress | None = None,
+    address: WorkspaceAddress | None = None,
     retention: MetadataRetention | None = None,
     runs: RunRetention | None = None,
     locations: AllowedLocations | None = None,
@@ -37,14 +37,14 @@ def gc(
 
     Parameters
     ----------
-    place
+    address
         The store of the workspace.
     retention
         Retention of old versions.
     runs
         Retention of plans and logs of runs.
     locations
-        Places outside the store that hold tables; nothing is deleted in other places.
+        Locations outside the store that hold tables; nothing is deleted in other locations.
     dry_run
         Delete nothing, and report what would be deleted.
     compactor
@@ -56,11 +56,11 @@ def gc(
     from arco.cli.output import print_document
     from arco.core.tasks import run
 
-    place, retention = place or WorkspaceAddress(), retention or MetadataRetention()
+    address, retention = address or WorkspaceAddress(), retention or MetadataRetention()
     runs, locations = runs or RunRetention(), locations or AllowedLocations()
     check_all(retention, runs, locations)
-    place.check_exists()
-    work = _collect(place, retention, runs, locations, compactor, dry_run=dry_run, quiet=json)
+    address.check_exists()
+    work = _collect(address, retention, runs, locations, compactor, dry_run=dry_run, quiet=json)
     collections, tables, parquet, ran = run(work)
     if json:
         domains = {each.domain: structs.asdict(each) for each in collections}
@@ -74,7 +74,7 @@ def gc(
 
 
 async def _collect(
-    place: WorkspaceAddress,
+    address: WorkspaceAddress,
     retention: MetadataRetention,
     runs: RunRetention,
     locations: AllowedLocations,
@@ -98,10 +98,10 @@ async def _collect(
 
     runtime = system_runtime()
     compactor: CompactorPort | None
-    backend = place.backend(runtime)
-    store = await open_store(backend, runtime, role=Role.JANITOR, scope=place.scope())
+    backend = address.backend(runtime)
+    store = await open_store(backend, runtime, role=Role.JANITOR, scope=address.scope())
     if compactor_url is None:
-        compactor = await _own_compactor(place, retention, backend, runtime)
+        compactor = await _own_compactor(address, retention, backend, runtime)
     else:
         compactor = RemoteCompactor(compactor_url, service_token())
     collections = []
@@ -116,7 +116,9 @@ async def _collect(
                 progress=progress,
             )
         collections.append(done)
-    janitor = table_janitor(place, locations, store, metrics=Metrics(), retention_ms=retention.ms())
+    janitor = table_janitor(
+        address, locations, store, metrics=Metrics(), retention_ms=retention.ms()
+    )
     tables = await janitor.collect(dry_run=dry_run)
     parquet = await parquet_janitor(store, retention_ms=retention.ms()).collect(dry_run=dry_run)
     try:
@@ -127,7 +129,7 @@ async def _collect(
 
 
 async def _own_compactor(
-    place: WorkspaceAddress, retention: MetadataRetention, backend: "Backend", runtime: "Runtime"
+    address: WorkspaceAddress, retention: MetadataRetention, backend: "Backend", runtime: "Runtime"
 ) -> "CompactorPort | None":
     """A compactor in this process, if its identity may publish."""
     from arco.compactor.catalog_compactor import CatalogCompactor
@@ -137,7 +139,7 @@ async def _own_compactor(
 
     try:
         # Opening proves that this identity can create; a janitor's own identity cannot.
-        store = await open_store(backend, runtime, role=Role.COMPACTOR, scope=place.scope())
+        store = await open_store(backend, runtime, role=Role.COMPACTOR, scope=address.scope())
     except Denied:
         return None
     return CatalogCompactor(store, retention=retention.span())
@@ -192,8 +194,8 @@ def _print_totals(collections: "list[GcReport]") -> None:
         for kind in _KINDS:
             count = getattr(collection, kind)
             if count.objects:
-                place = f"{collection.domain:<10} {kind:<10}"
-                print(f"  {place} {count.objects:>8} objects {count.bytes:>14,} bytes")
+                label = f"{collection.domain:<10} {kind:<10}"
+                print(f"  {label} {count.objects:>8} objects {count.bytes:>14,} bytes")
     left = sum(each.left.objects for each in collections)
     if left:
         print(

@@ -10,7 +10,7 @@ from cyclopts.exceptions import CycloptsError
 
 from arco import __version__
 from arco.cli.output import report_error, report_output_error
-from arco.cli.settings import VARIABLES, Flag, choose_place, ignore_empty
+from arco.cli.settings import VARIABLES, Flag, choose_store, ignore_empty
 
 _HELP = "Arco: a lakehouse catalog and orchestrator with no database."
 
@@ -92,7 +92,7 @@ app = App(
     help_epilogue=_EXAMPLES,
     help_format="plaintext",
     version=__version__,
-    config=(VARIABLES, ignore_empty, choose_place),
+    config=(VARIABLES, ignore_empty, choose_store),
     print_error=False,
     exit_on_error=False,
 )

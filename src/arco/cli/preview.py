@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from arco.cli.flags import AsJson, InCatalog, Server, TableName
-from arco.cli.flow.flags import EmbeddedPlace, command
+from arco.cli.flow.flags import EmbeddedAddress, command
 from arco.client.object_name import ObjectName, parse_table
 from arco.core.errors import Corrupt, Invalid, NotFound, Unavailable, Unsupported
 
@@ -40,9 +40,9 @@ read. --where takes an SQL expression over the columns, spelled as the table
 spells them; a scan without a match reads the whole table."""
 
 _BATCH_ROWS = 10_000
-_MOST_ROWS = 100_000
+_MAX_ROWS = 100_000
 
-_SERVER, _OWN = Server(), EmbeddedPlace()
+_SERVER, _OWN = Server(), EmbeddedAddress()
 
 app = command("preview", "Show some rows of an Iceberg or Parquet table.", _EXAMPLES)
 
@@ -59,7 +59,7 @@ def preview(
     as_of: Annotated[str | None, Parameter(metavar="WHEN")] = None,
     catalog: InCatalog = None,
     server: Server = _SERVER,
-    place: EmbeddedPlace = _OWN,
+    place: EmbeddedAddress = _OWN,
     json: AsJson = False,
     csv: Annotated[bool, Parameter(negative="", show_default=False)] = False,
 ) -> None:
@@ -86,8 +86,8 @@ def preview(
     """
     if json and csv:
         raise Invalid("--json and --csv exclude each other: give one of them")
-    if not 1 <= limit <= _MOST_ROWS:
-        raise Invalid(f"--limit takes 1 to {_MOST_ROWS:,} rows: to export a table, use an engine")
+    if not 1 <= limit <= _MAX_ROWS:
+        raise Invalid(f"--limit takes 1 to {_MAX_ROWS:,} rows: to export a table, use an engine")
     from arco.cli.flow.connection import ArcoTarget, call_arco
     from arco.cli.rendering import print_csv, print_json, print_result
 

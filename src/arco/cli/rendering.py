@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Cells = Sequence[str]
 
 _MEASURED = 1_000  # rows that set the width of the columns
-_MOST_ON_A_TERMINAL = 5_000  # rows; above that a table takes longer to draw than to read
+_MAX_ON_A_TERMINAL = 5_000  # rows; above that a table takes longer to draw than to read
 _BATCH_ROWS = 1_000  # of a query result that are converted at once
 
 
@@ -83,7 +83,7 @@ def _draw(headings: Cells, rows: list[Cells]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    if len(rows) > _MOST_ON_A_TERMINAL:
+    if len(rows) > _MAX_ON_A_TERMINAL:
         _align(headings, rows)
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)

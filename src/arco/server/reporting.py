@@ -65,7 +65,7 @@ def inspection_reporter(log: Log, metrics: Metrics) -> Callable[[Inspection], No
 
     def report(inspection: Inspection) -> None:
         domain = inspection.domain
-        metrics.care.inspected(
+        metrics.maintenance.inspected(
             domain,
             troubles=len(inspection.troubles),
             waiting=inspection.waiting,

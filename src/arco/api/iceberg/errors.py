@@ -53,7 +53,7 @@ UNKNOWN = "CommitStateUnknownException"
 FENCED = "AttemptFencedException"  # not a type of the specification: clients do not retry a 403
 INTERNAL = "InternalServerError"
 
-_LONGEST_WAIT_S = 2  # clients block for the whole Retry-After
+_MAX_WAIT_S = 2  # clients block for the whole Retry-After
 
 
 class NoSuchFunction(NotFound):
@@ -183,7 +183,7 @@ def _headers(error: BaseException, model: ErrorModel) -> dict[str, str]:
     headers = dict(headers_of(error))
     if model.code == 503:
         # Without Retry-After a client does not retry a commit, and treats its outcome as unknown.
-        wait_s = min(int(headers.get("Retry-After", "1")), _LONGEST_WAIT_S)
+        wait_s = min(int(headers.get("Retry-After", "1")), _MAX_WAIT_S)
         headers["Retry-After"] = str(wait_s)
     return headers
 

@@ -63,11 +63,11 @@ async def connect_arco(
     """
     if target.is_embedded:
         from arco.server.embedded import embedded_server
-        from arco.server.ledger_tidier import LedgerTidier
+        from arco.server.embedded_compaction import EmbeddedCompaction
 
-        await LedgerTidier(
+        await EmbeddedCompaction(
             target.place, runtime, lambda line: print(line, file=sys.stderr)
-        ).before()
+        ).before_command()
         async with embedded_server(
             target.place, runtime, needs_coordinator=needs_coordinator
         ) as embedded:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from arco.cli.flags import ignore_variables_for_names, variable_lines
-from arco.cli.settings import VARIABLES, Flag, choose_place, ignore_empty
+from arco.cli.settings import VARIABLES, Flag, choose_store, ignore_empty
 from arco.core.errors import Invalid
 from arco.server.settings import LOCAL_MASTER, SparkSettings, require_spark
 from arco.server.workspace_address import WorkspaceAddress
@@ -110,7 +110,7 @@ class PartitionChoice:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class EmbeddedPlace(WorkspaceAddress):
+class EmbeddedAddress(WorkspaceAddress):
     """Flags that bring an Arco for the life of a command.
 
     Parameters
@@ -179,7 +179,7 @@ def choose_arco(_app: App, _commands: tuple[str, ...], arguments: "ArgumentColle
             each.tokens.clear()
 
 
-CONFIG = (VARIABLES, ignore_empty, choose_arco, choose_place, ignore_variables_for_names)
+CONFIG = (VARIABLES, ignore_empty, choose_arco, choose_store, ignore_variables_for_names)
 
 
 def command(name: str, help_text: str, examples: str) -> App:

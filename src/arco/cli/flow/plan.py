@@ -9,7 +9,7 @@ from msgspec import structs
 
 from arco.cli.flags import AsJson, Server
 from arco.cli.flow.flags import (
-    EmbeddedPlace,
+    EmbeddedAddress,
     FormatFlag,
     PartitionChoice,
     ProjectDir,
@@ -39,7 +39,7 @@ Examples:
 Nothing is changed. The same project, state and time give the same plan, with
 the same plan_id."""
 
-_SERVER, _PLACE, _CHOICE = Server(), EmbeddedPlace(), PartitionChoice()
+_SERVER, _PLACE, _CHOICE = Server(), EmbeddedAddress(), PartitionChoice()
 
 app = command("plan", "Show what would be made, and why.", _EXAMPLES)
 
@@ -55,7 +55,7 @@ def plan(
     ] = False,
     format_: FormatFlag = None,
     server: Server = _SERVER,
-    place: EmbeddedPlace = _PLACE,
+    place: EmbeddedAddress = _PLACE,
     json: AsJson = False,
 ) -> int:
     """Show which partitions have to be made, and why.

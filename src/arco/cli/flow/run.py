@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from arco.cli.flags import AsJson, Server
 from arco.cli.flow.flags import (
-    EmbeddedPlace,
+    EmbeddedAddress,
     FormatFlag,
     PartitionChoice,
     ProjectDir,
@@ -46,7 +46,7 @@ A new run is made of all that failed, was skipped, blocked or cancelled. It is
 planned with the project as it is now, so a repaired asset is made by its new
 code."""
 
-_SERVER, _PLACE, _SPARK, _CHOICE = Server(), EmbeddedPlace(), SparkFlags(), PartitionChoice()
+_SERVER, _PLACE, _SPARK, _CHOICE = Server(), EmbeddedAddress(), SparkFlags(), PartitionChoice()
 
 
 @Parameter(name="*")
@@ -74,7 +74,7 @@ class RunOptions:
     format_: FormatFlag = None
     detach: Flag = False
     server: Server = _SERVER
-    place: EmbeddedPlace = _PLACE
+    place: EmbeddedAddress = _PLACE
     json: AsJson = False
 
     def session(self, param: tuple[str, ...] = ()) -> "RunSession":

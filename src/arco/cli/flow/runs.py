@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from msgspec import structs
 
 from arco.cli.flags import AsJson, Server
-from arco.cli.flow.flags import RUN_ID_HELP, EmbeddedPlace, Repeated, RunId, command
+from arco.cli.flow.flags import RUN_ID_HELP, EmbeddedAddress, Repeated, RunId, command
 from arco.cli.settings import Flag
 from arco.core.errors import Invalid
 
@@ -37,11 +37,11 @@ Examples:
 Tasks that run are stopped, also in Spark; the others do not begin. What is
 published stays published. `arco retry RUN` does the rest another time."""
 
-_SERVER, _PLACE = Server(), EmbeddedPlace()
+_SERVER, _PLACE = Server(), EmbeddedAddress()
 _CANCEL_LOOKS = 20
 _CANCEL_WAIT_MS = 1_000
-_MOST_WARNINGS = 10
-_MOST_CODE_WAITS = 5
+_MAX_WARNINGS = 10
+_MAX_CODE_WAITS = 5
 _STATUSES = ("PENDING", "RUNNING", "SUCCESS", "FAILED", "CANCELLED")
 
 app = command("runs", "List runs, or show one of them.", _EXAMPLES)
@@ -60,7 +60,7 @@ def runs(
         tuple[str, ...], Parameter.combine(Repeated, Parameter(metavar="STATUS"))
     ] = (),
     server: Server = _SERVER,
-    place: EmbeddedPlace = _PLACE,
+    place: EmbeddedAddress = _PLACE,
     json: AsJson = False,
 ) -> None:
     """List runs, the latest first, or show one of them task by task.
@@ -93,7 +93,7 @@ def cancel(
     /,
     *,
     server: Server = _SERVER,
-    place: EmbeddedPlace = _PLACE,
+    place: EmbeddedAddress = _PLACE,
     json: AsJson = False,
 ) -> None:
     """Stop a run for good; what is published stays published.
@@ -228,7 +228,7 @@ def code_lines(view: "RunView") -> "Iterator[str]":
     from arco.cli.flow.text_format import count_of
     from arco.flow.plan.keys import short_name
 
-    for wait in view.waits_for_code[:_MOST_CODE_WAITS]:
+    for wait in view.waits_for_code[:_MAX_CODE_WAITS]:
         name, planned = short_name(wait.maker), wait.planned
         tasks = f"{count_of(wait.tasks, 'ready task')} of {name}"
         if not wait.workers:
@@ -246,7 +246,7 @@ def code_lines(view: "RunView") -> "Iterator[str]":
             "Update the project where the worker runs: it reloads by itself. Or plan what is left with the "
             f"present code: `arco cancel {view.run_id}`, then `arco retry {view.run_id}`."
         )
-    more = len(view.waits_for_code) - _MOST_CODE_WAITS
+    more = len(view.waits_for_code) - _MAX_CODE_WAITS
     if more > 0:
         yield f"and {count_of(more, 'asset')} more, which --json shows"
 
@@ -284,10 +284,10 @@ def _warned(views: "Iterable[TaskView]") -> "Iterator[str]":
         for text in _warnings(view):
             tasks_by_warning.setdefault(text, []).append(view.key)
     warnings = sorted(tasks_by_warning.items(), key=lambda each: -len(each[1]))
-    for text, keys in warnings[:_MOST_WARNINGS]:
+    for text, keys in warnings[:_MAX_WARNINGS]:
         yield f"warning  {list_some(keys, 2)}: {text}"
-    if len(warnings) > _MOST_WARNINGS:
-        yield f"and {count_of(len(warnings) - _MOST_WARNINGS, 'warning')} more, which --json lists"
+    if len(warnings) > _MAX_WARNINGS:
+        yield f"and {count_of(len(warnings) - _MAX_WARNINGS, 'warning')} more, which --json lists"
 
 
 def _warnings(view: "TaskView") -> list[str]:
@@ -319,7 +319,7 @@ def logs(
     attempt: Annotated[int | None, Parameter(metavar="N")] = None,
     follow: Flag = False,
     server: Server = _SERVER,
-    place: EmbeddedPlace = _PLACE,
+    place: EmbeddedAddress = _PLACE,
     json: AsJson = False,
 ) -> None:
     """Print what an attempt at a task has logged.

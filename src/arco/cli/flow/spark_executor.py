@@ -30,7 +30,7 @@ _ICEBERG = "iceberg"
 
 
 class ProjectExecutor:
-    """The executor of a project; fills `arco.flow.worker.ports.Executor`."""
+    """The executor of a project; implements `arco.flow.worker.ports.Executor`."""
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ from arco.flow.coordinator.run_state import TaskResult
 from arco.flow.coordinator.state import CoordinatorState
 
 LEASE_EXPIRED = "lease_expired"
-WORKER_GONE = "its runner is gone"
+WORKER_GONE = "its worker stopped reporting"
 
 _EXPIRING = "expiring a lease"
 _RETRY_MS = 1_000
