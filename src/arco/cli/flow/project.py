@@ -145,7 +145,7 @@ class SwitchableExecutor(Protocol):
 
 
 class ReloadingProject:
-    """Implements `arco.flow.worker.ports.ProjectCode`; the project is loaded again when its files change."""
+    """Implements `arco.flow.worker.ports.ProjectCode`; a project is loaded again when its files change."""
 
     def __init__(
         self,
