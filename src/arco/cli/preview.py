@@ -59,7 +59,7 @@ def preview(
     as_of: Annotated[str | None, Parameter(metavar="WHEN")] = None,
     catalog: InCatalog = None,
     server: Server = _SERVER,
-    place: EmbeddedAddress = _OWN,
+    address: EmbeddedAddress = _OWN,
     json: AsJson = False,
     csv: Annotated[bool, Parameter(negative="", show_default=False)] = False,
 ) -> None:
@@ -79,7 +79,7 @@ def preview(
         An earlier state: of an Iceberg table a snapshot id or a time, of a Parquet table a version number.
     server
         The Arco to ask.
-    place
+    address
         A store, to start an Arco for the life of this command.
     csv
         Print comma-separated values.
@@ -95,7 +95,7 @@ def preview(
     wanted = None if columns is None else tuple(each.strip() for each in columns.split(","))
     selection = RowSelection(where, wanted, limit, partition, as_of)
     rows = call_arco(
-        ArcoTarget(server, place),
+        ArcoTarget(server, address),
         lambda arco: read_rows(arco, table, selection, token=server.token()),
     )
     (print_json if json else print_csv if csv else print_result)(rows)
@@ -350,7 +350,7 @@ def _select(
     schema: "Callable[[], pa.Schema]",
     location: str,
 ) -> "pa.Table":
-    """The selected rows; a file that cannot be read is an error that names the place."""
+    """The selected rows; a file that cannot be read is an error that names it."""
     try:
         return selection.apply(batches, schema())
     except FileNotFoundError as problem:

@@ -149,13 +149,13 @@ def write_arrow(table: "pa.Table", file: str) -> None:
     """Write an Arrow file, and print its name."""
     import pyarrow as pa
 
-    place = Path(file).expanduser()
+    path = Path(file).expanduser()
     try:
-        with pa.OSFile(str(place), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table)
     except OSError as problem:
         raise Invalid(f"--arrow {file!r} cannot be written: {problem}") from problem
-    print(f"Wrote {table.num_rows} rows to {place}.")
+    print(f"Wrote {table.num_rows} rows to {path}.")
 
 
 def _rows(table: "pa.Table") -> Iterator[tuple[Any, ...]]:

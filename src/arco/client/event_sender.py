@@ -134,7 +134,7 @@ class Batching:
 
 @dataclass(frozen=True)
 class _Settled:
-    """Every line has its outcome; those refused by their place in the batch."""
+    """Every line has its outcome; those refused by their index in the batch."""
 
     refused: dict[int, str]
 
@@ -263,7 +263,7 @@ class EventSender:
             return _Retry(f"{type(problem).__name__}: {problem}"[:_MAX_DETAIL])
 
     def _settle(self, batch: Sequence[EncodedEvent], reasons: dict[int, str]) -> None:
-        refused = [Refused(batch[place].event_id, reason) for place, reason in reasons.items()]
+        refused = [Refused(batch[index].event_id, reason) for index, reason in reasons.items()]
         with self._lock:
             self._tally.acknowledged += len(batch) - len(refused)
             self._tally.refused += len(refused)
@@ -322,9 +322,11 @@ def _outcome(response: httpx2.Response, count: int) -> _Outcome:
 
 
 def _settled(refused: list[_RefusedLine], count: int, stored: int) -> _Settled:
-    places = {each.line - 1: each.reason for each in refused}
-    if any(not 0 <= place < count for place in places):
+    reasons_by_index = {each.line - 1: each.reason for each in refused}
+    if any(not 0 <= index < count for index in reasons_by_index):
         raise Invalid("it refuses a line that was not sent")
-    if stored + len(places) != count:
-        raise Invalid(f"it answers for {stored + len(places)} events, and {count} were sent")
-    return _Settled(places)
+    if stored + len(reasons_by_index) != count:
+        raise Invalid(
+            f"it answers for {stored + len(reasons_by_index)} events, and {count} were sent"
+        )
+    return _Settled(reasons_by_index)

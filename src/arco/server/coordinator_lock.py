@@ -134,7 +134,7 @@ def lock_taken(store: str, holder: str) -> CoordinatorLockTaken:
     # A holder without a name is about to write it.
     problem.is_brief = not holder or holder.endswith(_BRIEFLY)
     problem.add_note(
-        "Wait for its end, or stop it; if it is an `arco up`, give its --url instead of a place."
+        "Wait for its end, or stop it; if it is an `arco up`, give its --url instead of --root or --store."
     )
     return problem
 

@@ -21,7 +21,7 @@ Examples:
   arco explain silver.orders ds=2026-01-10
   arco explain silver.customers --json     one that is not partitioned"""
 
-_SERVER, _PLACE = Server(), EmbeddedAddress()
+_SERVER, _ADDRESS = Server(), EmbeddedAddress()
 _MAX_FAILURES = 3
 _BAD = ("FAILED", "BLOCKED")
 
@@ -37,7 +37,7 @@ def explain(
     project: ProjectDir = None,
     format_: FormatFlag = None,
     server: Server = _SERVER,
-    place: EmbeddedAddress = _PLACE,
+    address: EmbeddedAddress = _ADDRESS,
     json: AsJson = False,
 ) -> None:
     """Explain the state of a partition: the code and data that it was made from, and what has changed.
@@ -48,7 +48,7 @@ def explain(
         The partition, by its key or, where there is one dimension, by its value; all if none is named.
     server
         The Arco that knows what there is.
-    place
+    address
         An Arco for the life of this command.
     """
     from dataclasses import replace
@@ -62,7 +62,7 @@ def explain(
     from arco.core.tasks import run
     from arco.flow.plan import explain as planning
 
-    loaded, runtime, target = load(project, format_), system_runtime(), ArcoTarget(server, place)
+    loaded, runtime, target = load(project, format_), system_runtime(), ArcoTarget(server, address)
 
     async def work() -> "Explanation":
         async with connect_arco(target, runtime, needs_coordinator=False) as connected:

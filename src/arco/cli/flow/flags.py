@@ -162,20 +162,20 @@ def choose_arco(_app: App, _commands: tuple[str, ...], arguments: "ArgumentColle
     What stands on the line beats what stands in a variable, and of two variables ARCO_URL is the one.
     """
     given = {name: _argument(arguments, name) for name in ("--url", "--root", "--store")}
-    url, places = given["--url"], [each for each in (given["--root"], given["--store"]) if each]
-    if url is None or not places:
+    url, stores = given["--url"], [each for each in (given["--root"], given["--store"]) if each]
+    if url is None or not stores:
         return
     is_url_given = any(token.source == "cli" for token in url.tokens)
-    is_place_given = any(token.source == "cli" for each in places for token in each.tokens)
-    if is_url_given and is_place_given:
+    is_store_given = any(token.source == "cli" for each in stores for token in each.tokens)
+    if is_url_given and is_store_given:
         raise Invalid(
             "--url names an Arco that runs, --root and --store one for the life of this command: "
             "give one of them"
         )
-    if is_place_given:
+    if is_store_given:
         url.tokens.clear()
     elif url.tokens:
-        for each in places:
+        for each in stores:
             each.tokens.clear()
 
 

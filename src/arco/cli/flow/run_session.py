@@ -246,7 +246,7 @@ class RunSession:
         if self._request.target.is_embedded:
             session = await self._runtime.tasks.in_thread(executor.lend)
             await EmbeddedCompaction(
-                self._request.target.place, self._runtime, report.print
+                self._request.target.address, self._runtime, report.print
             ).after_command(session)
         return code
 

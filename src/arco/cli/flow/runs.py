@@ -37,7 +37,7 @@ Examples:
 Tasks that run are stopped, also in Spark; the others do not begin. What is
 published stays published. `arco retry RUN` does the rest another time."""
 
-_SERVER, _PLACE = Server(), EmbeddedAddress()
+_SERVER, _ADDRESS = Server(), EmbeddedAddress()
 _CANCEL_LOOKS = 20
 _CANCEL_WAIT_MS = 1_000
 _MAX_WARNINGS = 10
@@ -60,7 +60,7 @@ def runs(
         tuple[str, ...], Parameter.combine(Repeated, Parameter(metavar="STATUS"))
     ] = (),
     server: Server = _SERVER,
-    place: EmbeddedAddress = _PLACE,
+    address: EmbeddedAddress = _ADDRESS,
     json: AsJson = False,
 ) -> None:
     """List runs, the latest first, or show one of them task by task.
@@ -73,12 +73,12 @@ def runs(
         Only runs in this status or, of one run, tasks in it; may be repeated, or name several with commas.
     server
         The Arco to ask.
-    place
+    address
         An Arco for the life of this command.
     """
     from arco.cli.flow.connection import ArcoTarget
 
-    target = ArcoTarget(server, place)
+    target = ArcoTarget(server, address)
     if run is not None:
         _show(target, run, _statuses(status, _task_statuses()), as_json=json)
         return
@@ -93,7 +93,7 @@ def cancel(
     /,
     *,
     server: Server = _SERVER,
-    place: EmbeddedAddress = _PLACE,
+    address: EmbeddedAddress = _ADDRESS,
     json: AsJson = False,
 ) -> None:
     """Stop a run for good; what is published stays published.
@@ -102,7 +102,7 @@ def cancel(
     ----------
     server
         The Arco that coordinates the runs.
-    place
+    address
         An Arco for the life of this command.
     """
     from arco.cli.flow.connection import ArcoTarget, call_arco
@@ -116,7 +116,7 @@ def cancel(
             view = arco.runs.get(view.run_id, since=view.number, wait_ms=_CANCEL_WAIT_MS)
         return view
 
-    view = call_arco(ArcoTarget(server, place), stop, needs_coordinator=True)
+    view = call_arco(ArcoTarget(server, address), stop, needs_coordinator=True)
     if json:
         print_document(view)
         return
@@ -319,7 +319,7 @@ def logs(
     attempt: Annotated[int | None, Parameter(metavar="N")] = None,
     follow: Flag = False,
     server: Server = _SERVER,
-    place: EmbeddedAddress = _PLACE,
+    address: EmbeddedAddress = _ADDRESS,
     json: AsJson = False,
 ) -> None:
     """Print what an attempt at a task has logged.
@@ -334,13 +334,13 @@ def logs(
         Go on until the attempt is over.
     server
         The Arco to ask.
-    place
+    address
         An Arco for the life of this command.
     """
     from arco.cli.flow.connection import ArcoTarget, call_arco
     from arco.cli.output import print_document
 
-    target = ArcoTarget(server, place)
+    target = ArcoTarget(server, address)
 
     def chunks(arco: "Arco") -> "Iterator[TaskLogChunk]":
         return arco.runs.logs(arco.runs.find(run), task, attempt=attempt, follow=follow)
