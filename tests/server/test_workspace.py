@@ -103,7 +103,7 @@ async def test_a_default_catalog_that_cannot_be_created_is_logged_and_ends_nothi
     await create_default_catalog(workspace, make_log(stream, runtime.clock), runtime)
     await workspace.close()
     line = json.loads(stream.getvalue())
-    assert (line["level"], line["event"]) == ("error", "beginning failed")
+    assert (line["level"], line["event"]) == ("error", "creation of the default catalog failed")
     assert line["error"] == Corrupt.__name__
     assert line["places"]
     assert "secret" not in stream.getvalue().decode()
