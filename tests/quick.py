@@ -1,7 +1,8 @@
-"""Which tests `make quick` leaves out: those that start a process, Spark or a server, or explore for long.
+"""Which tests `make quick` leaves out: those that start a process, Spark or a server, and long
+simulations.
 
 They have the mark `process`: by their path, by the kind of store that they run on, or in their file. With
-`--no-processes` all others are held to it: one that starts a process or listens on a port fails.
+`--no-processes` every other test fails if it starts a process or listens on a port.
 
 The marked tests of a file run in one process of `pytest -n`, so that its server is started once. Spark has
 larger groups, which the conftest of each folder names.
@@ -17,7 +18,10 @@ _TESTS = Path(__file__).parent
 _PATHS = (
     *("api", "cli", "client", "differential", "faults", "interop", "models", "processes", "query"),
     *("server", "sim", "spark", "tools", "flow/faults", "flow/spark", "flow/worker"),
-    *("compactor/test_tamper.py", "compactor/test_verify_tier2.py"),  # every change of every byte
+    *(
+        "compactor/test_tamper.py",
+        "compactor/test_event_verification.py",
+    ),  # every change of every byte
     *("core/test_environment.py", "core/test_java.py", "flow/define/test_fingerprint.py"),
     *("flow/coordinator/test_run_reader.py", "flow/plan/test_state_reader.py"),
     *("iceberg/test_native.py", "storage/test_processes.py", "storage/test_scratch.py"),
@@ -25,7 +29,7 @@ _PATHS = (
 _SPARK_FOLDERS = ("spark", "flow/faults", "flow/lineage", "flow/spark")
 _STORES = {"azurite", "fault-azure", "fault-gcs", "fault-s3", "minio", "moto"}
 _FIXTURES = {"faults", "fault_server", "azurite_url", "minio_url", "moto_url", "spark"}
-_REFUSED = {"os.exec", "os.fork", "os.posix_spawn", "socket.bind", "subprocess.Popen"}
+_FORBIDDEN_EVENTS = {"os.exec", "os.fork", "os.posix_spawn", "socket.bind", "subprocess.Popen"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,6 +39,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if missing := [path for path in (*_PATHS, *_SPARK_FOLDERS) if not (_TESTS / path).exists()]:
+        raise pytest.UsageError(
+            f"tests/quick.py names {', '.join(missing)}, which do not exist: correct the names"
+        )
     if config.getoption("--no-processes"):
         sys.addaudithook(_refuse)
 
@@ -63,12 +71,11 @@ def _starts_processes(item: pytest.Item) -> bool:
 
 
 def _refuse(event: str, arguments: tuple[object, ...]) -> None:
-    is_local = event == "socket.bind" and isinstance(
-        arguments[1], str | bytes
-    )  # a path, not a port
-    if (
-        event in _REFUSED and not is_local and "PYTEST_CURRENT_TEST" in os.environ
-    ):  # xdist's come before
+    # A Unix socket has a path.
+    is_local = event == "socket.bind" and isinstance(arguments[1], str | bytes)
+    # xdist starts its workers before the first test.
+    is_in_test = "PYTEST_CURRENT_TEST" in os.environ
+    if event in _FORBIDDEN_EVENTS and not is_local and is_in_test:
         raise RuntimeError(
             f"{event} in a test that `make quick` runs: mark it with pytest.mark.process, "
             "or name its file in tests/quick.py"

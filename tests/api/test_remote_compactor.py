@@ -66,7 +66,7 @@ def compactor_at(make: Callable[[Store], CompactorPort], root: Path) -> Iterator
             scope=scope,
             identity=ServiceToken(SECRET, scope),
             compactor=compactor,
-            look=look,
+            read_head_number=look,
             store=store,
             log=make_log(lines, runtime.clock),
         )
@@ -277,7 +277,7 @@ def hearing(root: Path) -> Iterator[Hearing]:
             scope=scope,
             identity=ServiceToken(SECRET, scope),
             compactor=CatalogCompactor(store),
-            look=look,
+            read_head_number=look,
             store=store,
             log=make_log(io.BytesIO(), runtime.clock),
             notify=lambda domain, stream: heard.news.append((domain, stream)),

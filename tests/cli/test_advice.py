@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from arco.cli.serve import first_steps
+from arco.cli.serve import ready_message
 from arco.server.listener import Auth, ListenSettings
 from arco.server.workspace_address import KEY_FILE, WorkspaceAddress
 from tests.cli.command import ARCO
@@ -19,7 +19,7 @@ HERE = "http://127.0.0.1:8181"
 
 def advised(place: WorkspaceAddress, listening: ListenSettings, url: str = HERE) -> list[str]:
     """The commands in the sentence."""
-    return re.findall(r"`([^`]*)`", first_steps(place, listening)(url))
+    return re.findall(r"`([^`]*)`", ready_message(place, listening)(url))
 
 
 def test_on_the_default_place_the_plain_commands_do() -> None:

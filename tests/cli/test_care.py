@@ -29,7 +29,7 @@ HOUR_S = 3_600
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store in which executions were told of and folded twice, and something waits."""
+    """A store in which executions were recorded and folded twice, and something waits."""
     root = tmp_path_factory.mktemp("care") / "store"
     asyncio.run(_build(root))
     return root
@@ -37,7 +37,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def root(built: Path, tmp_path: Path) -> Path:
-    """A copy to spoil."""
+    """A copy of the store that a test may damage."""
     shutil.copytree(built, tmp_path / "store", copy_function=shutil.copy2)
     return tmp_path / "store"
 
@@ -56,13 +56,13 @@ async def _build(root: Path) -> None:
     )
     writer = LedgerWriter(store(Role.API), DOMAIN)
     for _ in range(2):
-        await _tell(writer, runtime)
+        await _append_events(writer, runtime)
         await compactor.cycle(everything=True)
-    await _tell(writer, runtime)
+    await _append_events(writer, runtime)
     await compactor.close()
 
 
-async def _tell(writer: LedgerWriter, runtime: Runtime) -> None:
+async def _append_events(writer: LedgerWriter, runtime: Runtime) -> None:
     await writer.append([note(runtime)])  # of no kind that is known, so it ends in quarantine
 
 

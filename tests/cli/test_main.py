@@ -84,7 +84,7 @@ def test_misuse_exits_with_2_and_a_sentence(arguments: tuple[str, ...]) -> None:
     [
         (("iam", "render"), "--cloud is required. See `arco iam render --help`."),
         (("doctor", "--root"), "--root needs a value. See `arco doctor --help`."),
-        (("doctor", "extra"), "nothing is known of 'extra'. See `arco doctor --help`."),
+        (("doctor", "extra"), "unexpected argument 'extra'. See `arco doctor --help`."),
     ],
 )
 def test_misuse_is_reported_in_plain_words(arguments: tuple[str, ...], said: str) -> None:

@@ -160,7 +160,7 @@ def test_a_server_that_is_not_arco_is_recognised(reply: Reply) -> None:
     with (
         scripted(reply) as script,
         connected(script, "secret") as (client, _),
-        pytest.raises(Unsupported, match="not an Arco"),
+        pytest.raises(Unsupported, match="did not answer like an Arco"),
     ):
         client.get("/catalogs")
 

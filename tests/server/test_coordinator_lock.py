@@ -130,7 +130,10 @@ async def test_a_reader_sees_the_end_of_a_run_that_was_killed_before_or_meanwhil
     tmp_path: Path, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("arco.server.coordinator._DEAD_RUN_CHECK_MS", 200)
-    place, gone = WorkspaceAddress(root=str(tmp_path / "place")), ("FAILED", "its runner is gone")
+    place, gone = (
+        WorkspaceAddress(root=str(tmp_path / "place")),
+        ("FAILED", "its worker stopped reporting"),
+    )
     async with AsyncExitStack() as all_along:
         with stuck(tmp_path) as running:
             looking = await all_along.enter_async_context(

@@ -20,7 +20,7 @@ from arco.core.ids import new_object_id
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.ledger.claim import Answer, key_chain, key_path, read_key
-from arco.server.processes import create_default_catalog
+from arco.server.api_process import create_default_catalog
 from arco.server.workspace import Workspace, client_settings, open_workspace
 from arco.server.workspace_address import WorkspaceAddress
 from arco.storage.backend import Backend
@@ -103,7 +103,7 @@ async def test_a_default_catalog_that_cannot_be_created_is_logged_and_ends_nothi
     await create_default_catalog(workspace, make_log(stream, runtime.clock), runtime)
     await workspace.close()
     line = json.loads(stream.getvalue())
-    assert (line["level"], line["event"]) == ("error", "beginning failed")
+    assert (line["level"], line["event"]) == ("error", "creation of the default catalog failed")
     assert line["error"] == Corrupt.__name__
     assert line["places"]
     assert "secret" not in stream.getvalue().decode()

@@ -173,6 +173,22 @@ def test_without_maven_or_java_it_says_which_tests_of_interop_will_be_skipped(
 
     assert run.returncode == 0
     assert "Java 17 and Maven" in run.stdout
+    assert "Fetching" not in run.stdout  # the jar is named
+
+    locked = _fetch_jars("--lock", **{"PATH": path, VARIABLE: jar})
+
+    assert locked.returncode == 1
+    assert "install both to lock" in locked.stderr
+
+
+def test_a_named_jar_that_does_not_exist_is_reported_in_a_sentence(
+    path: Path, tmp_path: Path
+) -> None:
+    run = _fetch_jars(**{"PATH": path, VARIABLE: tmp_path / "missing.jar"})
+
+    assert run.returncode == 1
+    assert "there is no such file" in run.stderr
+    assert run.stderr.count("\n") == 1
 
 
 def test_without_uv_the_lock_says_what_to_install(path: Path) -> None:

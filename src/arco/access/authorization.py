@@ -66,7 +66,7 @@ class Operation(StrEnum):
     QUERY = "query"
     APPEND_EVENTS = "append_events"
     GET_LAG = "get_lag"
-    LIST_RUNS = "list_runs"
+    LIST_EXECUTIONS = "list_runs"
     GET_EXECUTION = "get_execution"
     LIST_TASKS = "list_tasks"
     LIST_PARTITIONS = "list_partitions"
@@ -76,7 +76,7 @@ class Operation(StrEnum):
     REPLAY_QUARANTINED = "replay_quarantined"
     GET_FLOW_STATE = "get_flow_state"
     SUBMIT_RUN = "submit_run"
-    LIST_ALL_RUNS = "list_all_runs"
+    LIST_RUNS = "list_all_runs"
     GET_RUN = "get_run"
     LIST_RUN_TASKS = "list_run_tasks"
     GET_TASK_LOG = "get_task_log"
@@ -84,7 +84,7 @@ class Operation(StrEnum):
     RETRY_RUN = "retry_run"
     LEASE_TASKS = "lease_tasks"
     WATCH_ATTEMPTS = "watch_attempts"
-    BEAT_ATTEMPT = "beat_attempt"
+    HEARTBEAT = "beat_attempt"
     COMPLETE_ATTEMPT = "complete_attempt"
     CHANGE_PARTITION_VALUES = "change_partition_values"
     PUBLISH_FILES = "publish_files"
@@ -185,7 +185,7 @@ ACCESS_MATRIX: Mapping[Operation, AccessRule] = MappingProxyType(
         Operation.QUERY: _reads(TargetKind.WORKSPACE),
         Operation.APPEND_EVENTS: _writes(TargetKind.WORKSPACE),
         Operation.GET_LAG: _reads(TargetKind.WORKSPACE),
-        Operation.LIST_RUNS: _reads(TargetKind.WORKSPACE),
+        Operation.LIST_EXECUTIONS: _reads(TargetKind.WORKSPACE),
         Operation.GET_EXECUTION: _reads(TargetKind.WORKSPACE),
         Operation.LIST_TASKS: _reads(TargetKind.WORKSPACE),
         Operation.LIST_PARTITIONS: _reads(TargetKind.TABLE),
@@ -195,7 +195,7 @@ ACCESS_MATRIX: Mapping[Operation, AccessRule] = MappingProxyType(
         Operation.REPLAY_QUARANTINED: _writes(TargetKind.WORKSPACE),
         Operation.GET_FLOW_STATE: _reads(TargetKind.WORKSPACE),
         Operation.SUBMIT_RUN: _writes(TargetKind.WORKSPACE),
-        Operation.LIST_ALL_RUNS: _reads(TargetKind.WORKSPACE),
+        Operation.LIST_RUNS: _reads(TargetKind.WORKSPACE),
         Operation.GET_RUN: _reads(TargetKind.WORKSPACE),
         Operation.LIST_RUN_TASKS: _reads(TargetKind.WORKSPACE),
         Operation.GET_TASK_LOG: _reads(TargetKind.WORKSPACE),
@@ -203,7 +203,7 @@ ACCESS_MATRIX: Mapping[Operation, AccessRule] = MappingProxyType(
         Operation.RETRY_RUN: _writes(TargetKind.WORKSPACE),
         Operation.LEASE_TASKS: _writes(TargetKind.WORKSPACE),
         Operation.WATCH_ATTEMPTS: _reads(TargetKind.WORKSPACE),
-        Operation.BEAT_ATTEMPT: _writes(TargetKind.WORKSPACE),
+        Operation.HEARTBEAT: _writes(TargetKind.WORKSPACE),
         Operation.COMPLETE_ATTEMPT: _writes(TargetKind.WORKSPACE),
         Operation.CHANGE_PARTITION_VALUES: _writes(TargetKind.WORKSPACE),
         Operation.PUBLISH_FILES: _writes(TargetKind.TABLE),

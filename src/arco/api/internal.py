@@ -76,15 +76,15 @@ def _ignore(domain: str, stream: str) -> None:
 class InternalServices:
     """The parts of one compactor process.
 
-    `look` reads the number of the head. `notify` is called with a domain and a stream that has new events.
-    Health is about `store`, the `disk` of a local store, and `compaction`.
+    `notify` is called with a domain and a stream that has new events. Health
+    is about `store`, the `disk` of a local store, and `compaction`.
     """
 
     runtime: Runtime
     scope: Scope
     identity: Identity
     compactor: CompactorPort
-    look: Callable[[], Awaitable[int]]
+    read_head_number: Callable[[], Awaitable[int]]
     store: Store
     log: Log
     compaction: CompactionStatus = ELSEWHERE
@@ -144,7 +144,7 @@ def make_internal_app(services: InternalServices) -> ASGIApp:
         ready_ms=services.limits.ready_ms,
         disk=services.disk,
     )
-    health = HealthChecks(services.look, services.metrics, HealthMonitor(sources))
+    health = HealthChecks(services.read_head_number, services.metrics, HealthMonitor(sources))
     routes = (
         *internal_routes(InternalHandlers(services.compactor, services.notify)),
         *health_routes(health),

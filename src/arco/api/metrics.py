@@ -265,7 +265,7 @@ class Metrics:
         duplicates = "Events that were sent again, as far as ingestion remembers."
         self._duplicate = counter("events_duplicate", duplicates)
         self.compaction = CompactionMetrics(self.registry)
-        self.care = MaintenanceMetrics(self.registry)
+        self.maintenance = MaintenanceMetrics(self.registry)
         self.flow = FlowMetrics(self.registry)
         self.health = HealthMetrics(self.registry)
         self.reconciler = ReconcilerMetrics(self.registry)

@@ -21,6 +21,7 @@ from arco.server.settings import (
     RowRetention,
     RunRetention,
     SparkSettings,
+    check_all,
     parse_collect_every,
     require_spark,
 )
@@ -62,23 +63,23 @@ def compactor(
     Parameters
     ----------
     address
-        Where the metadata are: ARCO_STORAGE_BUCKET, ARCO_TENANT_ID and ARCO_WORKSPACE_ID work too.
+        The store of the workspace: ARCO_STORAGE_BUCKET, ARCO_TENANT_ID and ARCO_WORKSPACE_ID work too.
     host
         The address to listen on.
     port
         The port to listen on; 0 for any that is free.
     retention
-        How long the past is kept.
+        Retention of old versions.
     runs
-        How long what runs leave behind is kept, for collecting it here.
+        Retention of plans and logs of runs, for collecting them here.
     locations
-        Places outside the store that hold tables, for collecting their garbage.
+        Locations outside the store that hold tables, for collecting their garbage.
     spark
-        Where events are compacted.
+        The Spark on which events are compacted.
     rows
-        How long rows are kept.
+        Retention of rows of the event tables.
     interval
-        How often few events are compacted.
+        How long small batches of events wait to be compacted.
     once
         Compact all events, without serving, and end: for cron. No service token is needed.
     rebuild
@@ -99,23 +100,17 @@ def compactor(
     runs, locations = runs or RunRetention(), locations or AllowedLocations()
     spark, rows = spark or SparkSettings(), rows or RowRetention()
     interval = interval or CompactionInterval()
-    # Reject invalid settings before anything is opened.
-    retention.span()
-    runs.ms()
-    rows.spans()
-    interval.pace()
+    check_all(retention, runs, rows, interval)
     if once or rebuild or domain is not None:
         _compact(address, spark, rows, once=once, rebuild=rebuild, domain=domain)
         return
     collect_every_ms = parse_collect_every(collect_every)
     listen = ListenSettings(host, port, Auth.LOCAL, log_level, admin_port, admin_host)
-    listen.check()
-    locations.urls()
-    spark.check()
+    check_all(listen, locations, spark)
 
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
-    from arco.server.processes import serve_compactor
+    from arco.server.compactor_process import serve_compactor
 
     scope, store = address.scope(), address.describe()
     run(
@@ -205,7 +200,7 @@ def _compacted(cycles: "list[CycleReport]") -> str:
 def _print_rebuilt(rebuilt: "RebuildReport") -> None:
     start = "nothing" if rebuilt.start < 0 else f"manifest {rebuilt.start}"
     print(
-        f"RebuildReport {rebuilt.domain} from {start} as manifest {rebuilt.manifest}: "
+        f"Rebuilt {rebuilt.domain} from {start} as manifest {rebuilt.manifest}: "
         f"{rebuilt.counts.events:,} events, {rebuilt.files} files, {rebuilt.size_bytes:,} bytes."
     )
 
@@ -223,13 +218,13 @@ def worker(
     Parameters
     ----------
     address
-        Where the metadata are.
+        The store of the workspace.
     spark
         Where the work is done.
     rows
-        How long rows are kept.
+        Retention of rows of the event tables.
     interval
-        How often few events are compacted.
+        How long small batches of events wait to be compacted.
     nice
         The niceness of this process.
     """

@@ -79,7 +79,7 @@ def _show(finding: DoctorFinding) -> None:
 
 def doctor(
     *,
-    place: WorkspaceAddress | None = None,
+    address: WorkspaceAddress | None = None,
     locations: AllowedLocations | None = None,
     deep: Flag = False,
     json: Flag = False,
@@ -88,7 +88,7 @@ def doctor(
 
     Parameters
     ----------
-    place
+    address
         The store and the workspace to look at.
     locations
         Places outside the store that hold tables, as for the server; only --deep reads them.
@@ -102,18 +102,18 @@ def doctor(
     from arco import __version__
     from arco.core.tasks import run
 
-    place = place or WorkspaceAddress()
-    scope = place.scope()
+    address = address or WorkspaceAddress()
+    scope = address.scope()
     subject = {
         "arco": __version__,
-        "store": place.describe(),
+        "store": address.describe(),
         "tenant": scope.tenant,
         "workspace": scope.workspace,
     }
     report = DoctorReport(subject, as_json=json)
-    run(_check_store(report, place.address(), scope, fsync=not place.no_fsync))
+    run(_check_store(report, address.address(), scope, fsync=not address.no_fsync))
     if deep and report.is_good:
-        run(_check_workspace(report, place, locations or AllowedLocations(), quiet=json))
+        run(_check_workspace(report, address, locations or AllowedLocations(), quiet=json))
     return 0 if report.close() else 1
 
 
@@ -128,7 +128,7 @@ async def _check_store(
 
 
 async def _check_workspace(
-    report: DoctorReport, place: WorkspaceAddress, locations: AllowedLocations, *, quiet: bool
+    report: DoctorReport, address: WorkspaceAddress, locations: AllowedLocations, *, quiet: bool
 ) -> None:
     """The content of the workspace, domain by domain; only where the store passed its checks."""
     from functools import partial
@@ -138,5 +138,5 @@ async def _check_workspace(
     from arco.server.doctor import check_workspace
 
     show_progress = partial(progress_bar, quiet=quiet)
-    async for finding in check_workspace(place, locations, system_runtime(), show_progress):
+    async for finding in check_workspace(address, locations, system_runtime(), show_progress):
         report.add(finding)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 from cyclopts import App, Parameter
 
-from arco.cli.flags import CONFIG, AsJson, Server, names_come_from_the_line
-from arco.cli.settings import VARIABLES, choose_place, ignore_empty
+from arco.cli.flags import CONFIG, AsJson, Server, ignore_variables_for_names
+from arco.cli.settings import VARIABLES, choose_store, ignore_empty
 from arco.core.errors import AlreadyExists, Invalid, NotFound, Unavailable
 from arco.server.workspace_address import WorkspaceAddress
 
@@ -112,7 +112,7 @@ LineName = Annotated[
 ]
 _Flag = Annotated[bool, Parameter(negative="", show_default=False, show_env_var=False)]
 
-_PLACE = WorkspaceAddress()
+_ADDRESS = WorkspaceAddress()
 _HEADINGS = ("LINE", "EVENT", "RECEIVED", "REPLAYED", "REASON")
 _COLUMNS = "domain, stream, segment, line, event_type, received_at, replayed_at, reason"
 _ORDER = "ORDER BY received_at, domain, stream, segment, line"
@@ -121,12 +121,17 @@ quarantine_app = App(
     name="quarantine",
     help="Events that could not be folded: list, show, replay.",
     help_epilogue=_QUARANTINE_EXAMPLES,
-    config=(VARIABLES, ignore_empty, choose_place, names_come_from_the_line),
+    config=(VARIABLES, ignore_empty, choose_store, ignore_variables_for_names),
 )
 
 
 @quarantine_app.command(name="list")
-def list_(*, place: WorkspaceAddress = _PLACE, all: _Flag = False, json: AsJson = False) -> None:  # noqa: A002
+def list_(
+    *,
+    address: WorkspaceAddress = _ADDRESS,
+    all: _Flag = False,  # noqa: A002
+    json: AsJson = False,
+) -> None:
     """List the lines in quarantine, oldest first.
 
     Parameters
@@ -137,7 +142,7 @@ def list_(*, place: WorkspaceAddress = _PLACE, all: _Flag = False, json: AsJson 
     from arco.cli.rendering import print_json, print_rows
 
     where = "" if all else "WHERE replayed_at IS NULL"
-    rows = _query(place, f"SELECT {_COLUMNS} FROM system.quarantine {where} {_ORDER}")  # noqa: S608
+    rows = _query(address, f"SELECT {_COLUMNS} FROM system.quarantine {where} {_ORDER}")  # noqa: S608
     if json:
         print_json(rows)
     else:
@@ -145,14 +150,14 @@ def list_(*, place: WorkspaceAddress = _PLACE, all: _Flag = False, json: AsJson 
 
 
 @quarantine_app.command
-def show(line: LineName, /, *, place: WorkspaceAddress = _PLACE, json: AsJson = False) -> None:
+def show(line: LineName, /, *, address: WorkspaceAddress = _ADDRESS, json: AsJson = False) -> None:
     """Show a line with its event."""
     from arco.cli.rendering import print_fields, print_json
     from arco.core.ids import parse_ulid
 
     at = _parse(line)
     rows = _query(
-        place,
+        address,
         f"SELECT * FROM system.quarantine WHERE domain = '{at.domain}' "  # noqa: S608 - all of it is checked
         f"AND stream = '{parse_ulid(at.stream)}' AND segment = {at.segment} AND line = {at.line}",
     )
@@ -207,12 +212,12 @@ def _replay(arco: "Arco", lines: "list[QuarantineLine] | None") -> None:
         raise left
 
 
-def _query(place: WorkspaceAddress, query: str) -> "pa.Table":
+def _query(address: WorkspaceAddress, query: str) -> "pa.Table":
     from arco.cli.sql import query_store
     from arco.core.tasks import run
 
-    place.check_exists()
-    return run(query_store(place, query, None, fresh=False))
+    address.check_exists()
+    return run(query_store(address, query, None, fresh=False))
 
 
 def _cells(row: dict[str, object]) -> list[str]:

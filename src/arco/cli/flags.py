@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DEFAULT_URL = "http://127.0.0.1:8181"
 TOKEN = "ARCO_TOKEN"  # noqa: S105 - the name of the variable
 
-_MOST_TOKEN_BYTES = 64 * 1024
+_MAX_TOKEN_BYTES = 64 * 1024
 
 
 def variable_lines(_kind: Any, text: str, **_options: Any) -> list[str]:
@@ -49,7 +49,7 @@ ViewName = Annotated[
 ]
 Parent = Annotated[
     str | None,
-    _argument("What to list, as it stands before the last dot of what lies in it.", "PARENT"),
+    _argument("The catalog or schema to list.", "PARENT"),
 ]
 NewName = Annotated[str, _argument("Its new name, written out as the old one.", "NEW")]
 ColumnName = Annotated[str, _argument("The column.", "COLUMN")]
@@ -186,7 +186,7 @@ class Server:
     url
         The Arco to ask.
     token_file
-        A file that holds the token to show; the variable ARCO_TOKEN may hold the token itself.
+        A file that holds the token to send; the variable ARCO_TOKEN may hold the token itself.
     """
 
     url: Annotated[str, Parameter(metavar="URL")] = DEFAULT_URL
@@ -197,25 +197,35 @@ class Server:
         """A client of the Arco that the flags name; no request is sent yet."""
         from arco.client import Arco
 
-        with Arco(self.url, self.token()) as arco:
+        with Arco(self.checked_url(), self.token()) as arco:
             yield arco
 
+    def checked_url(self) -> str:
+        """The URL, or `Invalid` with the flag that it came from."""
+        from arco.client.transport import check_url
+
+        try:
+            check_url(self.url)
+        except Invalid as problem:
+            raise Invalid(f"--url is wrong: {problem}") from problem
+        return self.url
+
     def has_token(self) -> bool:
-        """Whether a token is shown to it."""
+        """Whether a token is sent."""
         return self.token() is not None
 
     def token(self) -> str | None:
-        """The token to show, if there is one."""
+        """The token to send, if there is one."""
         text = os.environ.get(TOKEN, "")
         if self.token_file is not None:
             text = _read_token(Path(self.token_file).expanduser())
         text = text.strip()
         if not text.isascii() or not text.isprintable() or " " in text:
-            raise Invalid("the token is not one: a token is one word of printable ASCII")
+            raise Invalid("the token is invalid: it must be printable ASCII without spaces")
         return text or None
 
 
-def names_come_from_the_line(
+def ignore_variables_for_names(
     _app: "App", _commands: tuple[str, ...], arguments: "ArgumentCollection"
 ) -> None:
     """An environment variable sets a flag, never the name of an object to drop, nor --force."""
@@ -227,7 +237,7 @@ def names_come_from_the_line(
             ]
 
 
-CONFIG = (VARIABLES, ignore_empty, names_come_from_the_line)
+CONFIG = (VARIABLES, ignore_empty, ignore_variables_for_names)
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -240,7 +250,7 @@ def _pair(text: str) -> tuple[str, str]:
 def _read_token(file: Path) -> str:
     try:
         with file.open("rb") as opened:
-            raw = opened.read(_MOST_TOKEN_BYTES)
+            raw = opened.read(_MAX_TOKEN_BYTES)
         return raw.decode()
     except (OSError, UnicodeDecodeError) as problem:
         reason = getattr(problem, "strerror", None) or "it is not text"

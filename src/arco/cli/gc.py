@@ -8,7 +8,7 @@ from msgspec import structs
 
 from arco.cli.settings import Flag
 from arco.server.locations import AllowedLocations
-from arco.server.settings import MetadataRetention, RunRetention
+from arco.server.settings import MetadataRetention, RunRetention, check_all
 from arco.server.workspace_address import WorkspaceAddress
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _KINDS = ("manifests", "commits", "files", "keys", "segments", "slots", "leases"
 
 def gc(
     *,
-    place: WorkspaceAddress | None = None,
+    address: WorkspaceAddress | None = None,
     retention: MetadataRetention | None = None,
     runs: RunRetention | None = None,
     locations: AllowedLocations | None = None,
@@ -37,14 +37,14 @@ def gc(
 
     Parameters
     ----------
-    place
-        Where the metadata are.
+    address
+        The store of the workspace.
     retention
-        How long the past is kept.
+        Retention of old versions.
     runs
-        How long what runs leave behind is kept.
+        Retention of plans and logs of runs.
     locations
-        Places outside the store that hold tables; nothing is deleted in other places.
+        Locations outside the store that hold tables; nothing is deleted in other locations.
     dry_run
         Delete nothing, and report what would be deleted.
     compactor
@@ -56,14 +56,11 @@ def gc(
     from arco.cli.output import print_document
     from arco.core.tasks import run
 
-    place, retention = place or WorkspaceAddress(), retention or MetadataRetention()
-    retention.span()  # refused before anything is opened
-    runs = runs or RunRetention()
-    runs.ms()
-    place.check_exists()
-    locations = locations or AllowedLocations()
-    locations.urls()
-    work = _collect(place, retention, runs, locations, compactor, dry_run=dry_run, quiet=json)
+    address, retention = address or WorkspaceAddress(), retention or MetadataRetention()
+    runs, locations = runs or RunRetention(), locations or AllowedLocations()
+    check_all(retention, runs, locations)
+    address.check_exists()
+    work = _collect(address, retention, runs, locations, compactor, dry_run=dry_run, quiet=json)
     collections, tables, parquet, ran = run(work)
     if json:
         domains = {each.domain: structs.asdict(each) for each in collections}
@@ -77,7 +74,7 @@ def gc(
 
 
 async def _collect(
-    place: WorkspaceAddress,
+    address: WorkspaceAddress,
     retention: MetadataRetention,
     runs: RunRetention,
     locations: AllowedLocations,
@@ -95,16 +92,16 @@ async def _collect(
     from arco.core.runtime import system_runtime
     from arco.flow.coordinator.garbage_collection import RunGcReport
     from arco.server.garbage_collection import collect_runs, parquet_janitor, table_janitor
-    from arco.server.processes import service_token
+    from arco.server.settings import service_token
     from arco.storage.open import open_store
     from arco.storage.roles import Role
 
     runtime = system_runtime()
     compactor: CompactorPort | None
-    backend = place.backend(runtime)
-    store = await open_store(backend, runtime, role=Role.JANITOR, scope=place.scope())
+    backend = address.backend(runtime)
+    store = await open_store(backend, runtime, role=Role.JANITOR, scope=address.scope())
     if compactor_url is None:
-        compactor = await _own_compactor(place, retention, backend, runtime)
+        compactor = await _own_compactor(address, retention, backend, runtime)
     else:
         compactor = RemoteCompactor(compactor_url, service_token())
     collections = []
@@ -119,7 +116,9 @@ async def _collect(
                 progress=progress,
             )
         collections.append(done)
-    janitor = table_janitor(place, locations, store, metrics=Metrics(), retention_ms=retention.ms())
+    janitor = table_janitor(
+        address, locations, store, metrics=Metrics(), retention_ms=retention.ms()
+    )
     tables = await janitor.collect(dry_run=dry_run)
     parquet = await parquet_janitor(store, retention_ms=retention.ms()).collect(dry_run=dry_run)
     try:
@@ -130,7 +129,7 @@ async def _collect(
 
 
 async def _own_compactor(
-    place: WorkspaceAddress, retention: MetadataRetention, backend: "Backend", runtime: "Runtime"
+    address: WorkspaceAddress, retention: MetadataRetention, backend: "Backend", runtime: "Runtime"
 ) -> "CompactorPort | None":
     """A compactor in this process, if its identity may publish."""
     from arco.compactor.catalog_compactor import CatalogCompactor
@@ -140,7 +139,7 @@ async def _own_compactor(
 
     try:
         # Opening proves that this identity can create; a janitor's own identity cannot.
-        store = await open_store(backend, runtime, role=Role.COMPACTOR, scope=place.scope())
+        store = await open_store(backend, runtime, role=Role.COMPACTOR, scope=address.scope())
     except Denied:
         return None
     return CatalogCompactor(store, retention=retention.span())
@@ -193,10 +192,10 @@ def _print_totals(collections: "list[GcReport]") -> None:
     print(f"{verb} {total.objects} objects, {total.bytes:,} bytes.")
     for collection in collections:
         for kind in _KINDS:
-            pile = getattr(collection, kind)
-            if pile.objects:
-                place = f"{collection.domain:<10} {kind:<10}"
-                print(f"  {place} {pile.objects:>8} objects {pile.bytes:>14,} bytes")
+            count = getattr(collection, kind)
+            if count.objects:
+                label = f"{collection.domain:<10} {kind:<10}"
+                print(f"  {label} {count.objects:>8} objects {count.bytes:>14,} bytes")
     left = sum(each.left.objects for each in collections)
     if left:
         print(

@@ -9,8 +9,8 @@ from cyclopts import App, Parameter
 from cyclopts.exceptions import CycloptsError
 
 from arco import __version__
-from arco.cli.output import complain, complain_of_output
-from arco.cli.settings import VARIABLES, Flag, choose_place, ignore_empty
+from arco.cli.output import report_error, report_output_error
+from arco.cli.settings import VARIABLES, Flag, choose_store, ignore_empty
 
 _HELP = "Arco: a lakehouse catalog and orchestrator with no database."
 
@@ -92,7 +92,7 @@ app = App(
     help_epilogue=_EXAMPLES,
     help_format="plaintext",
     version=__version__,
-    config=(VARIABLES, ignore_empty, choose_place),
+    config=(VARIABLES, ignore_empty, choose_store),
     print_error=False,
     exit_on_error=False,
 )
@@ -211,8 +211,8 @@ def launch(
         sys.stdout.flush()
     except Exception as problem:
         if isinstance(problem, OSError) and _is_output_broken():
-            return complain_of_output(problem)
-        return complain(problem, command=_command(tokens), debug=debug)
+            return report_output_error(problem)
+        return report_error(problem, command=_command(tokens), debug=debug)
     return outcome if isinstance(outcome, int) else 0
 
 
@@ -225,11 +225,11 @@ def main() -> None:
     except SystemExit as end:
         _leave(end.code if isinstance(end.code, int) else int(end.code is not None))
     except CycloptsError as problem:
-        _leave(complain(problem))
+        _leave(report_error(problem))
     except OSError as problem:  # help is printed outside of `launch`
         if not _is_output_broken():
             raise
-        _leave(complain_of_output(problem))
+        _leave(report_output_error(problem))
 
 
 def _command(tokens: tuple[str, ...]) -> str:

@@ -13,7 +13,7 @@ _FAILED = 1
 _MISUSED = 2
 
 
-def complain(problem: Exception, *, command: str = "arco", debug: bool = False) -> int:
+def report_error(problem: Exception, *, command: str = "arco", debug: bool = False) -> int:
     """Print to stderr what went wrong and what to do; the exit code that goes with it."""
     if debug:
         import traceback
@@ -26,12 +26,12 @@ def complain(problem: Exception, *, command: str = "arco", debug: bool = False) 
         print(_sentence(str(problem), next_step(problem)), file=sys.stderr)
     else:
         kind = type(problem).__name__
-        ask = "Run it again with --debug, and report what it prints."
-        print(f"arco: something failed that should not have ({kind}). {ask}", file=sys.stderr)
+        advice = "Run it again with --debug, and report what it prints."
+        print(f"arco: internal error ({kind}). {advice}", file=sys.stderr)
     return _MISUSED if isinstance(problem, CycloptsError | Invalid) else _FAILED
 
 
-def complain_of_output(problem: OSError) -> int:
+def report_output_error(problem: OSError) -> int:
     """Print that stdout takes no more, unless its reader has closed it; the exit code."""
     if not isinstance(problem, BrokenPipeError):
         reason = (problem.strerror or type(problem).__name__).lower()
@@ -71,7 +71,7 @@ def progress_bar(what: str, *, quiet: bool = False) -> Iterator[Callable[[int, i
 def _plain(problem: Exception) -> str:
     """What is wrong with the command line, without the parser's own words."""
     if isinstance(problem, UnusedCliTokensError) and problem.unused_tokens:
-        return f"nothing is known of {' '.join(problem.unused_tokens)!r}"
+        return f"unexpected argument {' '.join(problem.unused_tokens)!r}"
     if isinstance(problem, MissingArgumentError) and problem.argument is not None:
         need = "needs a value" if problem.keyword else "is required"
         return f"{problem.argument.name} {need}"

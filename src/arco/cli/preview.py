@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from arco.cli.flags import AsJson, InCatalog, Server, TableName
-from arco.cli.flow.flags import EmbeddedPlace, command
+from arco.cli.flow.flags import EmbeddedAddress, command
 from arco.client.object_name import ObjectName, parse_table
 from arco.core.errors import Corrupt, Invalid, NotFound, Unavailable, Unsupported
 
@@ -40,9 +40,9 @@ read. --where takes an SQL expression over the columns, spelled as the table
 spells them; a scan without a match reads the whole table."""
 
 _BATCH_ROWS = 10_000
-_MOST_ROWS = 100_000
+_MAX_ROWS = 100_000
 
-_SERVER, _OWN = Server(), EmbeddedPlace()
+_SERVER, _OWN = Server(), EmbeddedAddress()
 
 app = command("preview", "Show some rows of an Iceberg or Parquet table.", _EXAMPLES)
 
@@ -59,7 +59,7 @@ def preview(
     as_of: Annotated[str | None, Parameter(metavar="WHEN")] = None,
     catalog: InCatalog = None,
     server: Server = _SERVER,
-    place: EmbeddedPlace = _OWN,
+    address: EmbeddedAddress = _OWN,
     json: AsJson = False,
     csv: Annotated[bool, Parameter(negative="", show_default=False)] = False,
 ) -> None:
@@ -79,15 +79,15 @@ def preview(
         An earlier state: of an Iceberg table a snapshot id or a time, of a Parquet table a version number.
     server
         The Arco to ask.
-    place
+    address
         A store, to start an Arco for the life of this command.
     csv
         Print comma-separated values.
     """
     if json and csv:
         raise Invalid("--json and --csv exclude each other: give one of them")
-    if not 1 <= limit <= _MOST_ROWS:
-        raise Invalid(f"--limit takes 1 to {_MOST_ROWS:,} rows: to export a table, use an engine")
+    if not 1 <= limit <= _MAX_ROWS:
+        raise Invalid(f"--limit takes 1 to {_MAX_ROWS:,} rows: to export a table, use an engine")
     from arco.cli.flow.connection import ArcoTarget, call_arco
     from arco.cli.rendering import print_csv, print_json, print_result
 
@@ -95,7 +95,7 @@ def preview(
     wanted = None if columns is None else tuple(each.strip() for each in columns.split(","))
     selection = RowSelection(where, wanted, limit, partition, as_of)
     rows = call_arco(
-        ArcoTarget(server, place),
+        ArcoTarget(server, address),
         lambda arco: read_rows(arco, table, selection, token=server.token()),
     )
     (print_json if json else print_csv if csv else print_result)(rows)
@@ -350,7 +350,7 @@ def _select(
     schema: "Callable[[], pa.Schema]",
     location: str,
 ) -> "pa.Table":
-    """The selected rows; a file that cannot be read is an error that names the place."""
+    """The selected rows; a file that cannot be read is an error that names it."""
     try:
         return selection.apply(batches, schema())
     except FileNotFoundError as problem:

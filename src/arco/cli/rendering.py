@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Cells = Sequence[str]
 
 _MEASURED = 1_000  # rows that set the width of the columns
-_MOST_ON_A_TERMINAL = 5_000  # rows; above that a table takes longer to draw than to read
+_MAX_ON_A_TERMINAL = 5_000  # rows; above that a table takes longer to draw than to read
 _BATCH_ROWS = 1_000  # of a query result that are converted at once
 
 
@@ -83,7 +83,7 @@ def _draw(headings: Cells, rows: list[Cells]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    if len(rows) > _MOST_ON_A_TERMINAL:
+    if len(rows) > _MAX_ON_A_TERMINAL:
         _align(headings, rows)
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -149,13 +149,13 @@ def write_arrow(table: "pa.Table", file: str) -> None:
     """Write an Arrow file, and print its name."""
     import pyarrow as pa
 
-    place = Path(file).expanduser()
+    path = Path(file).expanduser()
     try:
-        with pa.OSFile(str(place), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table)
     except OSError as problem:
         raise Invalid(f"--arrow {file!r} cannot be written: {problem}") from problem
-    print(f"Wrote {table.num_rows} rows to {place}.")
+    print(f"Wrote {table.num_rows} rows to {path}.")
 
 
 def _rows(table: "pa.Table") -> Iterator[tuple[Any, ...]]:

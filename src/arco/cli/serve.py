@@ -22,63 +22,64 @@ from arco.server.settings import (
     RowRetention,
     RunRetention,
     SparkSettings,
+    check_all,
     parse_spark_idle,
 )
 from arco.server.workspace_address import KEY_FILE, WorkspaceAddress
 
-# A server that listens on every address is local_url on this machine by these.
-_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - read, not listened on
+# The address by which this machine reaches a server that listens on all interfaces.
+_LOOPBACK_OF_WILDCARD = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - read, not listened on
 
 # The runs of the sample, also before they are compacted.
 _RUNS = "'SELECT execution_id, status, duration_ms FROM system.executions'"
 
 
-def first_steps(
-    place: WorkspaceAddress, listening: ListenSettings, *, sample: bool = False
+def ready_message(
+    address: WorkspaceAddress, listen: ListenSettings, *, sample: bool = False
 ) -> Callable[[str], str]:
-    """The sentence with the URL of the server and what to do next."""
+    """The message of a server that is ready, by its URL: where it is and what to do next."""
 
-    def sentence(url: str) -> str:
-        steps = ", ".join(_steps(place, listening, url, sample=sample))
+    def message(url: str) -> str:
+        steps = ", ".join(_next_steps(address, listen, url, sample=sample))
         return (
-            f"Arco is ready at {url}, on {place.describe()}. Next: {steps}, or open "
-            f"{_local(listening, url)}/api/v1/docs; Ctrl-C stops it."
+            f"Arco is ready at {url}, on {address.describe()}. Next: {steps}, or open "
+            f"{_local_url(listen, url)}/api/v1/docs; Ctrl-C stops it."
         )
 
-    return sentence
+    return message
 
 
-def _steps(
-    place: WorkspaceAddress, listening: ListenSettings, url: str, *, sample: bool
+def _next_steps(
+    address: WorkspaceAddress, listen: ListenSettings, url: str, *, sample: bool
 ) -> list[str]:
     steps = []
-    if listening.auth is Auth.LOCAL:
-        steps.append(f"`export ARCO_TOKEN=$({_minting(place)})`")
-    local_url = _local(listening, url)
+    if listen.auth is Auth.LOCAL:
+        steps.append(f"`export ARCO_TOKEN=$({_mint_command(address)})`")
+    local_url = _local_url(listen, url)
     steps.append(
         _command("arco catalog list", "" if local_url == DEFAULT_URL else f"--url {local_url}")
     )
-    if place.address().scheme != "memory":  # which only its own process can read
-        steps.append(_command("arco sql 'SHOW TABLES'", place.flags()))
+    if address.address().scheme != "memory":  # which only its own process can read
+        steps.append(_command("arco sql 'SHOW TABLES'", address.flags()))
         if sample:
-            steps.append(_command(f"arco sql {_RUNS} --fresh", place.flags()))
+            steps.append(_command(f"arco sql {_RUNS} --fresh", address.flags()))
     return steps
 
 
-def _minting(place: WorkspaceAddress) -> str:
-    """The command that mints a token with the key that this process knows tokens by."""
+def _mint_command(address: WorkspaceAddress) -> str:
+    """The command that mints a token with the signing key of this process."""
     key = os.environ.get(KEY_FILE)
     before = f"{KEY_FILE}={shlex.quote(os.path.abspath(key))} " if key else ""  # noqa: PTH100 - keeps links
-    return f"{before}arco token mint user:me {place.flags()}".rstrip()
+    return f"{before}arco token mint user:me {address.flags()}".rstrip()
 
 
 def _command(words: str, flags: str) -> str:
     return f"`{words} {flags}".rstrip() + "`"
 
 
-def _local(listening: ListenSettings, url: str) -> str:
+def _local_url(listen: ListenSettings, url: str) -> str:
     """The URL by which this machine reaches the server."""
-    host = _EVERYWHERE.get(listening.host)
+    host = _LOOPBACK_OF_WILDCARD.get(listen.host)
     return url if host is None else f"http://{host}:{urlsplit(url).port}"
 
 
@@ -102,24 +103,24 @@ def up(
     Parameters
     ----------
     address
-        Where the metadata are.
+        The store of the workspace.
     listen
-        How it is reached.
+        Address, port and authentication.
     retention
-        How long the past is kept.
+        Retention of old versions.
     runs
-        How long what runs leave behind is kept.
+        Retention of plans and logs of runs.
     locations
         Where tables may be stored outside the store.
     spark
-        Where events are compacted.
+        The Spark on which events are compacted.
     spark_idle
         End Spark after so long without events, to free its memory; the next event starts it again.
         0 to keep it for good.
     rows
-        How long rows are kept.
+        Retention of rows of the event tables.
     interval
-        How often few events are compacted.
+        How long small batches of events wait to be compacted.
     sample
         Put a small sample catalog in, for a first look around.
     """
@@ -127,14 +128,7 @@ def up(
     retention, runs = retention or MetadataRetention(), runs or RunRetention()
     locations, spark = locations or AllowedLocations(), spark or SparkSettings()
     rows, interval = rows or RowRetention(), interval or CompactionInterval()
-    # Reject invalid settings before anything is opened.
-    listen.check()
-    retention.span()
-    runs.ms()
-    locations.urls()
-    spark.check()
-    rows.spans()
-    interval.pace()
+    check_all(listen, retention, runs, locations, spark, rows, interval)
     spark_idle_ms = parse_spark_idle(spark_idle)
 
     from arco.core.runtime import system_runtime
@@ -150,7 +144,7 @@ def up(
             compaction=CompactionSettings(spark, rows, interval),
             spark_idle_ms=spark_idle_ms,
             sample=sample,
-            ready=first_steps(address, listen, sample=sample),
+            ready=ready_message(address, listen, sample=sample),
         )
     )
 
@@ -171,11 +165,11 @@ def api(
     Parameters
     ----------
     address
-        Where the metadata are.
+        The store of the workspace.
     listen
-        How it is reached.
+        Address, port and authentication.
     retention
-        How long the past is kept.
+        Retention of old versions.
     locations
         Where tables may be stored outside the store.
     compactor
@@ -185,14 +179,11 @@ def api(
     """
     address, listen = address or WorkspaceAddress(), listen or ListenSettings()
     retention, locations = retention or MetadataRetention(), locations or AllowedLocations()
-    # Reject invalid settings before anything is opened.
-    listen.check()
-    retention.span()
-    locations.urls()
+    check_all(listen, retention, locations)
 
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
-    from arco.server.processes import serve_api_process
+    from arco.server.api_process import serve_api_process
 
     store = address.describe()
     run(

@@ -2,7 +2,7 @@
 
 Every flag has the variable `ARCO_<FLAG>`; one that is empty counts as not set. A flag on the command line
 beats any variable, also that of the flag it excludes: with ARCO_STORE set, `--root x` means x. Two
-variables that name a place are refused: which of them was meant is not guessed.
+variables that name a store are refused: which of them was meant is not guessed.
 """
 
 import os
@@ -35,7 +35,7 @@ def ignore_empty(_app: "App", _commands: tuple[str, ...], arguments: "ArgumentCo
         ]
 
 
-def choose_place(_app: "App", _commands: tuple[str, ...], arguments: "ArgumentCollection") -> None:
+def choose_store(_app: "App", _commands: tuple[str, ...], arguments: "ArgumentCollection") -> None:
     """Decide between `--root` and `--store`, which may also be set by variables."""
     root, store = _argument(arguments, "--root"), _argument(arguments, "--store")
     if root is None or store is None:
@@ -48,7 +48,7 @@ def choose_place(_app: "App", _commands: tuple[str, ...], arguments: "ArgumentCo
             other.tokens[:] = [token for token in other.tokens if token.source == "cli"]
     if root.tokens and store.tokens:
         names = f"{root.tokens[0].keyword} and {store.tokens[0].keyword}"
-        raise Invalid(f"{names} both name a place: give one of them")
+        raise Invalid(f"{names} both name a store: give one of them")
 
 
 def scope_of(tenant: str, workspace: str) -> Scope:

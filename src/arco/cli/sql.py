@@ -36,7 +36,7 @@ Query = Annotated[
         help="One read-only query; - reads it from stdin.",
     ),
 ]
-_PLACE, _NO_SERVER = WorkspaceAddress(), Server(url="")
+_ADDRESS, _NO_SERVER = WorkspaceAddress(), Server(url="")
 
 app = command("sql", "SQL over the tables of system, in the files of a store.", _EXAMPLES)
 
@@ -46,7 +46,7 @@ def sql(
     query: Query,
     /,
     *,
-    place: WorkspaceAddress = _PLACE,
+    address: WorkspaceAddress = _ADDRESS,
     server: Server = _NO_SERVER,
     as_of: AsOf = None,
     fresh: Annotated[
@@ -78,8 +78,8 @@ def sql(
         with server.open() as arco:
             table = arco.query_arrow(text, as_of=as_of, fresh=fresh)
     else:
-        place.check_exists()
-        table = run(query_store(place, text, as_of, fresh=fresh))
+        address.check_exists()
+        table = run(query_store(address, text, as_of, fresh=fresh))
     if arrow is not None:
         write_arrow(table, arrow)
     else:
@@ -87,7 +87,7 @@ def sql(
 
 
 async def query_store(
-    place: WorkspaceAddress, text: str, as_of: str | None, *, fresh: bool
+    address: WorkspaceAddress, text: str, as_of: str | None, *, fresh: bool
 ) -> "pa.Table":
     """The result of a query over the files of a store."""
     from arco.catalog.reader import SnapshotReader
@@ -97,9 +97,9 @@ async def query_store(
     from arco.storage.store import Store
 
     runtime = system_runtime()
-    backend = place.backend(runtime)
+    backend = address.backend(runtime)
     # Not proven sound for writing, as nothing is written.
-    store = Store(backend, runtime, role=Role.API if fresh else Role.READER, scope=place.scope())
+    store = Store(backend, runtime, role=Role.API if fresh else Role.READER, scope=address.scope())
     engine = SqlEngine(SnapshotReader(store))
     try:
         return await engine.query(text, as_of=as_of, freshness="fresh" if fresh else None)

@@ -24,7 +24,7 @@ app = App(name="token", help="Tokens for callers of the API.", help_epilogue=_EX
 def mint(
     principal: str,
     *,
-    place: WorkspaceAddress | None = None,
+    address: WorkspaceAddress | None = None,
     hours: Annotated[float, Parameter(metavar="N")] = 1,
     days: Annotated[float, Parameter(metavar="N")] = 0,
     group: Annotated[tuple[str, ...], Parameter(metavar="NAME", negative="")] = (),
@@ -36,7 +36,7 @@ def mint(
     ----------
     principal
         Who the bearer is.
-    place
+    address
         The installation that the token is for.
     hours
         How long it is valid.
@@ -52,11 +52,11 @@ def mint(
     from arco.cli.output import print_document
     from arco.core.runtime import system_runtime
 
-    place = place or WorkspaceAddress()
+    address = address or WorkspaceAddress()
     runtime = system_runtime()
-    tokens = LocalTokens(place.signing_key(runtime.rng), runtime)
+    tokens = LocalTokens(address.signing_key(runtime.rng), runtime)
     life_s = _seconds(days * 86_400 if days else hours * 3_600)
-    bearer = Principal(principal, place.scope(), groups=tuple(group))
+    bearer = Principal(principal, address.scope(), groups=tuple(group))
     token = tokens.mint(bearer, life_s=life_s)
     if json:
         print_document({"token": token, "principal": principal, "expires_in_s": life_s})

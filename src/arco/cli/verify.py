@@ -22,7 +22,7 @@ _ANCHOR = re.compile(r"(?:([a-z]+):)?([0-9]{1,18}):([0-9a-f]{64})")
 
 def verify(
     *,
-    place: WorkspaceAddress | None = None,
+    address: WorkspaceAddress | None = None,
     locations: AllowedLocations | None = None,
     domain: Annotated[str | None, Parameter(metavar="NAME")] = None,
     every: Annotated[Flag, Parameter(name="--all")] = False,
@@ -37,8 +37,8 @@ def verify(
 
     Parameters
     ----------
-    place
-        Where the metadata are.
+    address
+        The store of the workspace.
     locations
         Places outside the store that hold tables, as for the server.
     domain
@@ -55,16 +55,16 @@ def verify(
     from arco.cli.output import print_document
     from arco.core.tasks import run
 
-    place, domains = place or WorkspaceAddress(), _domains(domain)
+    address, domains = address or WorkspaceAddress(), _domains(domain)
     anchors = _anchors(expect, domains)
-    place.check_exists()
-    reports = run(_verify(place, domains, anchors, every=every, quiet=json))
+    address.check_exists()
+    reports = run(_verify(address, domains, anchors, every=every, quiet=json))
     if all(report.ok and report.head < 0 for report in reports):
-        reports[0] = _empty_report(reports[0], place, quiet=json)
+        reports[0] = _empty_report(reports[0], address, quiet=json)
     is_sound = all(report.ok for report in reports)
     pointers: PointerReport | None = None
     if is_sound and CATALOG in domains:  # else the list of tables is not to be relied on
-        pointers = run(_resolve(place, locations or AllowedLocations(), quiet=json))
+        pointers = run(_resolve(address, locations or AllowedLocations(), quiet=json))
     is_ok = is_sound and (pointers is None or pointers.ok)
     if json:
         wrong = next((report.problem for report in reports if report.problem), None)
@@ -78,7 +78,7 @@ def verify(
 
 
 async def _resolve(
-    place: WorkspaceAddress, locations: AllowedLocations, *, quiet: bool
+    address: WorkspaceAddress, locations: AllowedLocations, *, quiet: bool
 ) -> "PointerReport":
     from arco.cli.output import progress_bar
     from arco.core.runtime import system_runtime
@@ -87,8 +87,8 @@ async def _resolve(
     from arco.storage.store import Store
 
     runtime = system_runtime()
-    store = Store(place.backend(runtime), runtime, role=Role.JANITOR, scope=place.scope())
-    return await resolve_pointers(place, store, locations, partial(progress_bar, quiet=quiet))
+    store = Store(address.backend(runtime), runtime, role=Role.JANITOR, scope=address.scope())
+    return await resolve_pointers(address, store, locations, partial(progress_bar, quiet=quiet))
 
 
 def _print_pointers(report: "PointerReport") -> None:
@@ -111,7 +111,7 @@ def _print_pointers(report: "PointerReport") -> None:
 
 
 async def _verify(
-    place: WorkspaceAddress,
+    address: WorkspaceAddress,
     domains: tuple[str, ...],
     anchors: "dict[str, Anchor]",
     *,
@@ -125,9 +125,9 @@ async def _verify(
     from arco.storage.store import Store
 
     runtime = system_runtime()
-    backend = place.backend(runtime)
+    backend = address.backend(runtime)
     # Opened without the write test of other stores: read access is enough to verify.
-    store = Store(backend, runtime, role=Role.JANITOR, scope=place.scope())
+    store = Store(backend, runtime, role=Role.JANITOR, scope=address.scope())
     reports = []
     for domain in domains:
         with progress_bar(f"verifying {domain}", quiet=quiet) as progress:
@@ -138,7 +138,7 @@ async def _verify(
 
 
 def _empty_report(
-    report: "VerificationReport", place: WorkspaceAddress, *, quiet: bool
+    report: "VerificationReport", address: WorkspaceAddress, *, quiet: bool
 ) -> "VerificationReport":
     """Nothing to check is no success: more often than new, a workspace is misspelt."""
     import msgspec
@@ -146,10 +146,10 @@ def _empty_report(
     from arco.compactor.verification_report import ProblemKind, VerificationProblem
     from arco.core.errors import NotFound
 
-    scope = place.scope()
+    scope = address.scope()
     explanation = f"nothing was published in tenant {scope.tenant}, workspace {scope.workspace}"
     if not quiet:
-        missing = NotFound(f"{explanation} of {place.describe()}, so nothing was checked")
+        missing = NotFound(f"{explanation} of {address.describe()}, so nothing was checked")
         missing.add_note("Check --root or --store, --tenant and --workspace.")
         raise missing
     path = f"manifests/{report.domain}/"
@@ -201,12 +201,12 @@ def _print_report(report: "VerificationReport") -> None:
     seen, is_catalog = report.checked, report.domain == DOMAIN
     events = f"{seen.events} events, " if is_catalog else ""
     links = "leases, streams and keys" if is_catalog else "streams"
-    checked = (
-        f"hecked versions {report.floor} to {report.head}: {seen.manifests} manifests, "
+    start = "Checked" if is_catalog else f"{report.domain}: checked"
+    print(
+        f"{start} versions {report.floor} to {report.head}: {seen.manifests} manifests, "
         f"{seen.commits} commits, {seen.files} files with {seen.rows} rows, {events}"
         f"{seen.links} numbers of {links}."
     )
-    print(f"C{checked}" if is_catalog else f"{report.domain}: c{checked}")
     if report.problem is None:
         name = "" if is_catalog else f"{report.domain}:"
         print(f"All is as it was published. Anchor: {name}{report.head}:{report.head_sha256}")

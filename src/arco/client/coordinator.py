@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 _COMPRESSED_BYTES = 64 * 1024  # larger bodies are compressed
 _IDLE_S = 20.0  # less than a server keeps an idle connection
 _UNREACHABLE = (httpx2.ConnectError, httpx2.ConnectTimeout)
-_MOST_CONNECTIONS = 2_000  # two for each slot of a worker, and some
+_MAX_CONNECTIONS = 2_000  # two for each slot of a worker, and some
 
 
 class _StoppedAttempts(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class _StoppedAttempts(msgspec.Struct, frozen=True):
 
 
 class HttpCoordinator:
-    """The coordinator of a running Arco; fills `arco.flow.coordinator.ports.Coordinator`."""
+    """The coordinator of a running Arco; implements `arco.flow.coordinator.ports.Coordinator`."""
 
     def __init__(
         self,
@@ -76,8 +76,8 @@ class HttpCoordinator:
             headers=bearer(token),
             timeout=httpx2.Timeout(RESPONSE_S, connect=CONNECT_S, pool=RESPONSE_S),
             limits=httpx2.Limits(
-                max_connections=_MOST_CONNECTIONS,
-                max_keepalive_connections=_MOST_CONNECTIONS,
+                max_connections=_MAX_CONNECTIONS,
+                max_keepalive_connections=_MAX_CONNECTIONS,
                 keepalive_expiry=_IDLE_S,
             ),
             follow_redirects=False,  # the token is for this server alone

@@ -11,7 +11,7 @@ from arco.core import json
 from arco.core.errors import ArcoError, Invalid, Unavailable
 
 LONGEST_LINE_BYTES = 1024 * 1024  # the server's limit
-MOST_REFUSED = 1_000  # refusals that are kept with their reasons; all of them are counted
+MAX_REFUSED = 1_000  # refusals that are kept with their reasons; all of them are counted
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class DeliveryTally:
     refused: int = 0
     dropped: int = 0
     problem: str | None = None
-    refusals: deque[Refused] = field(default_factory=lambda: deque(maxlen=MOST_REFUSED))
+    refusals: deque[Refused] = field(default_factory=lambda: deque(maxlen=MAX_REFUSED))
 
     def report(self, pending: int) -> Report:
         """The figures of this moment."""

@@ -24,8 +24,8 @@ from arco.core.runtime import Rng
 PATH = "/api/v1/events"
 
 _RETRY = HttpRetryPolicy(first_pause_ms=100)
-_LONGEST_ASKED_MS = 60_000  # that a server may ask to wait
-_LONGEST_DETAIL = 300
+_MAX_ASKED_MS = 60_000  # that a server may ask to wait
+_MAX_DETAIL = 300
 
 
 class EventBuffer:
@@ -134,7 +134,7 @@ class Batching:
 
 @dataclass(frozen=True)
 class _Settled:
-    """Every line has its outcome; those refused by their place in the batch."""
+    """Every line has its outcome; those refused by their index in the batch."""
 
     refused: dict[int, str]
 
@@ -245,7 +245,7 @@ class EventSender:
                 return outcome
             with self._lock:
                 self._tally.problem = outcome.problem
-            asked_ms = min(outcome.asked_ms or 0, _LONGEST_ASKED_MS)
+            asked_ms = min(outcome.asked_ms or 0, _MAX_ASKED_MS)
             pause_ms = max(asked_ms, _RETRY.pause_ms(attempt, None, self._rng))
             self._stop.wait(pause_ms / 1000)
         return outcome
@@ -257,13 +257,13 @@ class EventSender:
             response = self._http.post(PATH, content=content, headers=headers)
             return _outcome(response, len(lines))
         except Invalid as problem:
-            return _Retry(f"an answer that is not one of Arco's: {problem}"[:_LONGEST_DETAIL])
+            return _Retry(f"an answer that is not one of Arco's: {problem}"[:_MAX_DETAIL])
         except Exception as problem:
             # Of the network, or of the function that gives the token: neither may end the sending.
-            return _Retry(f"{type(problem).__name__}: {problem}"[:_LONGEST_DETAIL])
+            return _Retry(f"{type(problem).__name__}: {problem}"[:_MAX_DETAIL])
 
     def _settle(self, batch: Sequence[EncodedEvent], reasons: dict[int, str]) -> None:
-        refused = [Refused(batch[place].event_id, reason) for place, reason in reasons.items()]
+        refused = [Refused(batch[index].event_id, reason) for index, reason in reasons.items()]
         with self._lock:
             self._tally.acknowledged += len(batch) - len(refused)
             self._tally.refused += len(refused)
@@ -314,7 +314,7 @@ def _outcome(response: httpx2.Response, count: int) -> _Outcome:
         problem = _Problem()  # a proxy has answered
     if response.status_code == 422 and problem.code == "events_refused":
         return _settled(problem.refused, count, 0)
-    detail = f"{response.status_code} {problem.detail or response.reason_phrase}"[:_LONGEST_DETAIL]
+    detail = f"{response.status_code} {problem.detail or response.reason_phrase}"[:_MAX_DETAIL]
     is_ours = bool(problem.code)
     if response.status_code == 413 or (response.status_code == 400 and is_ours):
         return _TooLarge(detail)  # of a batch of one, the event itself is refused
@@ -322,9 +322,11 @@ def _outcome(response: httpx2.Response, count: int) -> _Outcome:
 
 
 def _settled(refused: list[_RefusedLine], count: int, stored: int) -> _Settled:
-    places = {each.line - 1: each.reason for each in refused}
-    if any(not 0 <= place < count for place in places):
+    reasons_by_index = {each.line - 1: each.reason for each in refused}
+    if any(not 0 <= index < count for index in reasons_by_index):
         raise Invalid("it refuses a line that was not sent")
-    if stored + len(places) != count:
-        raise Invalid(f"it answers for {stored + len(places)} events, and {count} were sent")
-    return _Settled(places)
+    if stored + len(reasons_by_index) != count:
+        raise Invalid(
+            f"it answers for {stored + len(reasons_by_index)} events, and {count} were sent"
+        )
+    return _Settled(reasons_by_index)

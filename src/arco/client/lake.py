@@ -31,7 +31,7 @@ class _IcebergConfig(msgspec.Struct):
 
 
 class HttpLake:
-    """The catalog of a running Arco; fills `arco.flow.worker.ports.Lake`. Threads may share it."""
+    """The catalog of a running Arco; implements `arco.flow.worker.ports.Lake`. Threads may share it."""
 
     def __init__(self, url: str, runtime: "Runtime", *, token: str | None = None) -> None:
         self.arco = Arco(url, token, runtime=runtime)
@@ -69,7 +69,9 @@ class HttpLake:
             table = self.find(wanted.name)
             if table is not None:
                 return table
-        raise Unavailable(f"{wanted.name} is made and dropped all the time: try again")
+        raise Unavailable(
+            f"{wanted.name} could not be created: another process keeps dropping it; retry"
+        )
 
     def make_schema(self, table: str) -> None:
         self._create_schema(parse_table(table).parent)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LAST = "last"
 
 _ID_CHARS = 26
-_MOST_RUNS = 10_000  # newest runs that a part of an id is looked up in
+_MAX_RUNS = 10_000  # newest runs that a part of an id is looked up in
 _SHOWN = 5
 _POLL_MS = 1_000
 
@@ -112,7 +112,7 @@ class RunsApi:
         """
         if len(given) == _ID_CHARS:
             return given
-        runs = islice((run.run_id for run in self.list()), _MOST_RUNS)
+        runs = islice((run.run_id for run in self.list()), _MAX_RUNS)
         if given == LAST:
             newest = next(runs, None)
             if newest is None:

@@ -18,10 +18,8 @@ import msgspec
 from arco.core import json
 from arco.core.backoff import ExponentialBackoff
 from arco.core.errors import (
-    AlreadyExists,
     ArcoError,
     AttemptFenced,
-    Corrupt,
     Denied,
     Fenced,
     Invalid,
@@ -261,11 +259,13 @@ def check_url(url: str) -> SplitResult:
         httpx2.URL(url)
         parsed.port  # noqa: B018 - it is checked only when it is read
     except (ValueError, httpx2.InvalidURL) as problem:
-        raise Invalid(f"--url is not a URL: {problem}") from problem
+        raise Invalid(f"the url is not valid: {problem}") from problem
     if parsed.scheme not in {"http", "https"} or not parsed.hostname:
-        raise Invalid("--url takes the URL of a server, such as http://127.0.0.1:8181")
+        raise Invalid("the url must name a server, such as http://127.0.0.1:8181")
     if parsed.username is not None or parsed.query or parsed.fragment:
-        raise Invalid("--url takes a server alone; a token goes into the variable ARCO_TOKEN")
+        raise Invalid(
+            "the url must name the server alone: pass a token separately, without a query"
+        )
     return parsed
 
 
@@ -286,16 +286,14 @@ def _wait(ms: float) -> None:
 
 # Errors
 
-# What a person at a prompt can do about an error; a server writes its advice for programs.
-_STEPS: Mapping[type[ArcoError], str] = {
+# What a person at a prompt can do about an error, where that differs from what the server advises programs.
+_CLIENT_STEPS: Mapping[type[ArcoError], str] = {
     NotEmpty: "Drop what it holds first, or add --force to drop it all.",
-    AlreadyExists: "Choose another name, or use the existing object.",
     Unauthenticated: (
         "Set ARCO_TOKEN, or name a file that holds a token with --token-file; `arco token mint` "
         "makes one."
     ),
     Denied: "Ask for access, or use another token.",
-    Corrupt: "Run `arco verify` on the store; it names what is wrong.",
     StoreReadOnly: "Mount the disk of that Arco's store writable, then try again.",
     StoreFull: "Free space on the disk of that Arco's store, then try again.",
     Unavailable: "Try again in a moment.",
@@ -327,9 +325,9 @@ def response_error(response: httpx2.Response, url: str) -> ArcoError:
         older = Unsupported(f"the Arco at {url} does not know this request")
         return advise(older, "Its version may be another: compare `arco version` on both sides.")
     kind = _KINDS.get(problem.code) or _by_status(response.status_code)
-    steps = (step for each, step in _STEPS.items() if issubclass(kind, each))
+    steps = (step for each, step in _CLIENT_STEPS.items() if issubclass(kind, each))
     message = problem.detail or f"the server answered with the code {problem.code}"
-    return advise(kind(message), next(steps, problem.next_step))
+    return advise(kind(message), next(steps, problem.next_step or kind.next_step))
 
 
 def not_running(url: str) -> Unavailable:
@@ -341,8 +339,8 @@ def not_running(url: str) -> Unavailable:
 def not_arco(status: int, url: str) -> ArcoError:
     """The error for a response without a code of Arco: a proxy or another program may have sent it."""
     kind = _BY_STATUS.get(status) or (Unsupported if status < 500 else Unknown)
-    message = f"what answers at {url} is not an Arco, or a proxy answers for it (status {status})"
-    return advise(kind(message), "" if kind is Unknown else "Name the right one with --url.")
+    message = f"{url} did not answer like an Arco server (status {status})"
+    return advise(kind(message), "" if kind is Unknown else "Check the URL or the proxy.")
 
 
 def advise(error: E, step: str) -> E:

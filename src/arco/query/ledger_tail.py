@@ -60,8 +60,8 @@ class LedgerTail:
     @cached_property
     def key(self) -> str:
         """Identifies the segments and the retention: equal keys mean equal rows."""
-        places = [(each.segment.stream, each.segment.seq) for each in self.segments]
-        return sha256_hex(json.encode([self.domain, places, self.retention_key]))
+        positions = [(each.segment.stream, each.segment.seq) for each in self.segments]
+        return sha256_hex(json.encode([self.domain, positions, self.retention_key]))
 
     def segment_key(self, table: str, segment: Segment) -> str:
         """The cache key of the rows that a segment makes of one table."""
@@ -174,25 +174,29 @@ class LedgerTailReader:
                 raise Conflict(f"slot {number} of {self._domain} was garbage collected meanwhile")
             self._streams[number] = entry.body(Slot).stream
 
-    async def _read_segments(self, places: list[SegmentLocation]) -> None:
+    async def _read_segments(self, locations: list[SegmentLocation]) -> None:
         """Read segments within the limits, never many large ones in parallel."""
         limit = self._limits.fresh_segments
-        if len(self._read) + len(places) > limit:
+        if len(self._read) + len(locations) > limit:
             raise self._too_much(f"more than {limit} segments with events of")
-        waiting, stride, largest = places, _FIRST_READS, 1
+        waiting, stride, largest = locations, _FIRST_READS, 1
         while waiting:
             bytes_left = self._check_size()
             stride = max(1, min(stride, _PARALLEL_READS, bytes_left // largest))
-            segments = await self._tasks.gather(*(self._find(place) for place in waiting[:stride]))
+            segments = await self._tasks.gather(
+                *(self._find(location) for location in waiting[:stride])
+            )
             for segment in segments:
                 self._read[segment.stream, segment.seq] = TailSegment(segment)
                 largest = max(largest, len(segment.raw))
             waiting, stride = waiting[stride:], 2 * stride
 
-    async def _find(self, place: SegmentLocation) -> Segment:
-        segment = await find_segment(self._store, self._domain, place.stream, place.seq)
+    async def _find(self, location: SegmentLocation) -> Segment:
+        segment = await find_segment(self._store, self._domain, location.stream, location.seq)
         if segment is None:
-            raise Conflict(f"segment {place.seq} of {place.stream} was garbage collected meanwhile")
+            raise Conflict(
+                f"segment {location.seq} of {location.stream} was garbage collected meanwhile"
+            )
         return segment
 
     def _check_size(self) -> int:

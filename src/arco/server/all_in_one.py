@@ -3,13 +3,11 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 
 from arco.api.health_monitor import CompactionStatus
 from arco.api.http.telemetry import Log
 from arco.api.metrics import Metrics
 from arco.api.services import Services
-from arco.catalog.decision import WorkspaceRules
 from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.compactor.janitor import Janitor
 from arco.core.runtime import Runtime
@@ -26,8 +24,8 @@ from arco.server.sample import append_sample_events, create_sample_objects
 from arco.server.settings import CompactionSettings, MetadataRetention, RunRetention
 from arco.server.spark_supervisor import ChildPolicy, make_event_compaction
 from arco.server.workspace import (
-    ROUTED_FORMATS,
     Workspace,
+    make_rules,
     make_services,
     open_iceberg_catalog,
     open_observed_backend,
@@ -153,12 +151,14 @@ async def open_server(
         retention_ms=retention_ms,
         coordinates_runs=settings.coordinates_runs,
     )
-    own_store = stores[Role.JANITOR]
-    runs = RunGarbageCollector(own_store, coordinator.context.runs, retention_ms=settings.runs.ms())
+    janitor_store = stores[Role.JANITOR]
+    runs = RunGarbageCollector(
+        janitor_store, coordinator.context.runs, retention_ms=settings.runs.ms()
+    )
     janitor = make_janitor(
-        own_store,
+        janitor_store,
         compactor,
-        iceberg.janitor(own_store, retention_ms=retention_ms),
+        iceberg.janitor(janitor_store, retention_ms=retention_ms),
         runs.collect,
         retention_ms=retention_ms,
         log=log,
@@ -166,18 +166,6 @@ async def open_server(
     )
     services = replace(services, flow=coordinator.context)
     return AllInOneServer(services, workspace, iceberg, coordinator, compactor, janitor)
-
-
-def make_rules(
-    address: WorkspaceAddress, retention: timedelta, locations: AllowedLocations
-) -> WorkspaceRules:
-    """The rules of the catalog's changes in a workspace."""
-    return WorkspaceRules(
-        retention=retention,
-        own_roots=address.own_roots(),
-        routed_formats=ROUTED_FORMATS,
-        declared=locations.urls(),
-    )
 
 
 async def serve_all_in_one(
@@ -204,7 +192,7 @@ async def serve_all_in_one(
             metrics=metrics,
             policy=ChildPolicy(idle_ms=spark_idle_ms),
             nice=_CHILD_NICE,
-            loud=listen.log_level is LogLevel.DEBUG,
+            log_spark_output=listen.log_level is LogLevel.DEBUG,
         )
         server = await open_server(
             context,

@@ -53,8 +53,8 @@ def open_coordinator_lock(
         return FileLock(file, address.describe(), store.runtime.tasks.event(), process)
     if parsed.scheme == "memory":
         return NoLock(store.runtime.tasks.event())
-    tenure = CoordinatorLease(store, f"{socket.gethostname()}, {process}")
-    return StoreLock(tenure, address.describe())
+    lease = CoordinatorLease(store, f"{socket.gethostname()}, {process}")
+    return StoreLock(lease, address.describe())
 
 
 class NoLock:
@@ -113,18 +113,18 @@ class FileLock:
 class StoreLock:
     """An epoch in the store."""
 
-    def __init__(self, tenure: CoordinatorLease, store: str) -> None:
-        self.lost = tenure.lost
-        self._tenure = tenure
+    def __init__(self, lease: CoordinatorLease, store: str) -> None:
+        self.lost = lease.lost
+        self._lease = lease
         self._store = store
 
     async def take(self) -> None:
-        holder = await self._tenure.take()
+        holder = await self._lease.take()
         if holder is not None:
             raise lock_taken(self._store, holder)
 
     async def release(self) -> None:
-        await self._tenure.release()
+        await self._lease.release()
 
 
 def lock_taken(store: str, holder: str) -> CoordinatorLockTaken:
@@ -134,7 +134,7 @@ def lock_taken(store: str, holder: str) -> CoordinatorLockTaken:
     # A holder without a name is about to write it.
     problem.is_brief = not holder or holder.endswith(_BRIEFLY)
     problem.add_note(
-        "Wait for its end, or stop it; if it is an `arco up`, give its --url instead of a place."
+        "Wait for its end, or stop it; if it is an `arco up`, give its --url instead of --root or --store."
     )
     return problem
 

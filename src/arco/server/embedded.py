@@ -2,7 +2,7 @@
 
 Engines reach it over HTTP on a loopback port; the command calls its coordinator directly. Its events stay
 in the ledger, where fresh reads find them, until a command finds so many that it compacts them
-(`ledger_tidier`), or a server runs on the same store.
+(`embedded_compaction`), or a server runs on the same store.
 """
 
 from collections.abc import AsyncIterator, Callable

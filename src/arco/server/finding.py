@@ -5,10 +5,8 @@ from enum import StrEnum
 
 from arco.core.errors import (
     ArcoError,
-    Conflict,
     Corrupt,
     Denied,
-    Fenced,
     Invalid,
     NotFound,
     StoreFull,
@@ -16,21 +14,19 @@ from arco.core.errors import (
     Unavailable,
     Unknown,
     Unsupported,
+    next_step_for,
 )
 
-_NEXT_STEPS: dict[type[ArcoError], str] = {
-    Conflict: "Read again, then retry.",
+# For a person who runs Arco on this machine, where that differs from `ArcoError.next_step`.
+_LOCAL_STEPS: dict[type[ArcoError], str] = {
     Corrupt: "Stop writing to this store and restore it from a backup.",
     Denied: "Check which identity is in use and what it may do; `arco iam render` prints the policies.",
-    Fenced: "Another process has taken over; start again.",
-    NotFound: "Check the name.",
-    StoreReadOnly: "Mount it writable, or name another place with --root, then try again.",
+    StoreReadOnly: "Mount it writable, or name another directory with --root, then try again.",
     StoreFull: "Free space on that disk, then try again: what was published stays.",
     Unavailable: "Check the address, the network and the credentials, then try again.",
-    Unknown: "It may have happened: look before you try again.",
 }
 
-_CHOOSE_ANOTHER = "Name another place with --root or --store."
+_CHOOSE_ANOTHER = "Name another store with --root or --store."
 _LOOK_AT_THE_DISK = "Look at the disk and at the permissions of the directory."
 _CREDENTIALS = (
     "that the cloud's own variables hold credentials (such as AWS_ACCESS_KEY_ID, "
@@ -98,8 +94,8 @@ def error_finding(name: str, problem: ArcoError, *, is_local: bool) -> DoctorFin
 
 
 def next_step(problem: ArcoError) -> str:
-    """What a user should do about an error: its notes, or advice for its type; empty if there is none."""
+    """What a user should do about an error: its notes, or the advice for its class."""
     notes = getattr(problem, "__notes__", ())
     if notes:
         return " ".join(notes)
-    return next((step for kind, step in _NEXT_STEPS.items() if isinstance(problem, kind)), "")
+    return next_step_for(type(problem), _LOCAL_STEPS)

@@ -43,6 +43,10 @@ class AllowedLocations:
         Parameter(metavar="URL", negative="", show_default=False, env_var_split=split_words),
     ] = ()
 
+    def check(self) -> None:
+        """Reject what is no URL of a location."""
+        self.urls()
+
     def urls(self) -> tuple[str, ...]:
         """The prefixes of allowed table locations, or `Invalid`."""
         return tuple(dict.fromkeys(url for each in self.allow_location for url in _prefixes(each)))

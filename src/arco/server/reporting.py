@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from arco.api.http.problem import loggable
-from arco.api.http.telemetry import Log, places
+from arco.api.http.telemetry import Log, frames
 from arco.api.metrics import Metrics
 from arco.compactor.inspection import Inspection
 from arco.core.background import background
@@ -65,7 +65,7 @@ def inspection_reporter(log: Log, metrics: Metrics) -> Callable[[Inspection], No
 
     def report(inspection: Inspection) -> None:
         domain = inspection.domain
-        metrics.care.inspected(
+        metrics.maintenance.inspected(
             domain,
             troubles=len(inspection.troubles),
             waiting=inspection.waiting,
@@ -146,7 +146,7 @@ async def log_slow_startup(runtime: Runtime, log: Log) -> AsyncIterator[StartupW
 def log_failure(log: Log, what: str, problem: Exception, **context: str) -> None:
     """Log one line: the error by its type and places, and its message as far as a log may hold it."""
     event = f"{what} failed"
-    log.error(event, **context, **error_fields(problem), places=places(problem))
+    log.error(event, **context, **error_fields(problem), places=frames(problem))
 
 
 def error_fields(problem: Exception) -> dict[str, str]:

@@ -1,14 +1,15 @@
-"""The settings of a server's processes: retention, compaction and Spark.
+"""The settings of a server's processes: retention, compaction, Spark and the service token.
 
 Each class is a group of settings, its flags (cyclopts reads the annotations and the docstrings) and the
 check of their values: methods raise `Invalid`, with the value that would be right, before anything is
 opened. `arguments()` renders the same flags for a child process.
 """
 
+import os
 import re
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from cyclopts import Parameter
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from arco.compactor.event_compactor import CompactionPace
 
 LOCAL_MASTER = "local[*]"
+SERVICE_TOKEN = "ARCO_SERVICE_TOKEN"  # noqa: S105 - the name of the variable
 
 _MIN_DAYS = 2
 _MIN_RUN_DAYS = 1
@@ -28,6 +30,19 @@ _MAX_IDLE_MINUTES = 100_000
 _MAX_COMPACT_SECONDS = 3_600
 _MASTER = re.compile(r"local(\[[0-9*]+(,[0-9]+)?\])?|(spark|k8s)://.+|yarn")
 _REMOTE = re.compile(r"sc://[^/?#]+.*")
+
+
+class CheckedSettings(Protocol):
+    """A group of settings that can be checked before anything is opened."""
+
+    def check(self) -> None:
+        """Raise `Invalid` for a wrong value."""
+
+
+def check_all(*settings: CheckedSettings) -> None:
+    """Reject invalid settings, in this order, before anything is opened."""
+    for each in settings:
+        each.check()
 
 
 def split_words(_type: Any, text: str, **_options: Any) -> list[str]:
@@ -48,6 +63,10 @@ class MetadataRetention:
     """
 
     retention_days: Annotated[float, Parameter(metavar="N")] = 7
+
+    def check(self) -> None:
+        """Reject a retention outside the limits."""
+        self.span()
 
     def span(self) -> timedelta:
         """The retention, or `Invalid`."""
@@ -79,6 +98,10 @@ class RunRetention:
 
     run_retention_days: Annotated[float, Parameter(metavar="N")] = 30
 
+    def check(self) -> None:
+        """Reject a retention outside the limits."""
+        self.ms()
+
     def ms(self) -> int:
         """The retention in milliseconds, or `Invalid`."""
         days = self.run_retention_days
@@ -106,6 +129,10 @@ class RowRetention:
         Parameter(metavar="TABLE=DAYS", negative="", show_default=False, env_var_split=split_words),
     ] = ()
 
+    def check(self) -> None:
+        """Reject unknown tables and retentions outside the limits."""
+        self.spans()
+
     def spans(self) -> dict[str, timedelta]:
         """The retention of each table named, or `Invalid`."""
         spans: dict[str, timedelta] = {}
@@ -123,7 +150,7 @@ class RowRetention:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class CompactionInterval:
-    """How often few events are compacted.
+    """How long small batches of events wait to be compacted.
 
     Parameters
     ----------
@@ -134,6 +161,10 @@ class CompactionInterval:
     """
 
     compact_every: Annotated[float, Parameter(metavar="SECONDS")] = 5
+
+    def check(self) -> None:
+        """Reject an interval outside the limits."""
+        self.pace()
 
     def pace(self) -> "CompactionPace":
         """The pace of compaction, or `Invalid`."""
@@ -205,6 +236,17 @@ class CompactionSettings:
     def arguments(self) -> list[str]:
         """The flags for a child process."""
         return [*self.spark.arguments(), *self.rows.arguments(), *self.interval.arguments()]
+
+
+def service_token() -> str:
+    """The secret by which Arco's processes authenticate each other, or `Invalid`."""
+    token = os.environ.get(SERVICE_TOKEN, "")
+    if not token:
+        raise Invalid(
+            f"set {SERVICE_TOKEN} to one secret for API and compactor, such as the output of "
+            "`openssl rand -hex 32`"
+        )
+    return token
 
 
 def parse_collect_every(hours: float) -> int | None:

@@ -135,8 +135,8 @@ def worker_command(arguments: Sequence[str]) -> list[str]:
 class ChildProcess:
     """A child with a JVM and Spark's workers below it.
 
-    It gets `environment`, or that of this process. A `loud` child writes to the stderr of this process,
-    where Spark logs at length.
+    It gets `environment`, or that of this process. With `inherit_stderr` it writes to the stderr of this
+    process, where Spark logs at length.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class ChildProcess:
         command: Sequence[str],
         *,
         environment: Mapping[str, str] | None = None,
-        loud: bool = False,
+        inherit_stderr: bool = False,
     ) -> None:
         # In a separate session: an interrupt at the terminal reaches this process alone, and the child
         # can be ended with all processes below it.
@@ -152,7 +152,7 @@ class ChildProcess:
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=None if loud else subprocess.DEVNULL,
+            stderr=None if inherit_stderr else subprocess.DEVNULL,
             env=environment,
             bufsize=0,  # so that a child which does not read cannot block the closing of its stdin
             start_new_session=True,

@@ -297,7 +297,7 @@ def make_event_compaction(
     metrics: Metrics,
     policy: ChildPolicy,
     nice: int = 0,
-    loud: bool = False,
+    log_spark_output: bool = False,
 ) -> EventCompaction:
     """The compaction of a workspace's events in a Spark child, if Spark can be used."""
     reason = _why_off(address, settings.spark)
@@ -308,7 +308,7 @@ def make_event_compaction(
 
     def start() -> ChildProcess:
         environment = compaction_environment(os.environ, address.address().scheme)
-        return ChildProcess(command, environment=environment, loud=loud)
+        return ChildProcess(command, environment=environment, inherit_stderr=log_spark_output)
 
     async def is_any_behind() -> bool:
         spans = settings.rows.spans()

@@ -5,6 +5,7 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from arco.catalog.change import ensure_default
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from arco.core.runtime import Runtime
     from arco.storage.backend import Backend
 
-ROUTED_FORMATS = frozenset({TableFormat.ICEBERG})  # whose changes go through the Iceberg catalog
+_ROUTED_FORMATS = frozenset({TableFormat.ICEBERG})  # whose changes go through the Iceberg catalog
 
 _RETRY_MS = 1_000
 
@@ -78,6 +79,18 @@ class Workspace:
             except (Unavailable, Unknown) as problem:
                 retrying(problem)
                 await runtime.clock.sleep(_RETRY_MS)
+
+
+def make_rules(
+    address: WorkspaceAddress, retention: timedelta, locations: AllowedLocations
+) -> WorkspaceRules:
+    """The rules of the catalog's changes in a workspace."""
+    return WorkspaceRules(
+        retention=retention,
+        own_roots=address.own_roots(),
+        routed_formats=_ROUTED_FORMATS,
+        declared=locations.urls(),
+    )
 
 
 def open_workspace(

@@ -140,7 +140,7 @@ async def test_a_run_is_given_up_when_its_only_worker_is_silent(setup: Coordinat
     await setup.lease("mine")
     ended = await setup.over(view.run_id, 60_000)
     assert ended.status is RunStatus.FAILED
-    assert ended.error == "its runner is gone"
+    assert ended.error == "its worker stopped reporting"
     assert await setup.recorded(view.run_id) == {"t0": "FAILED", "t1": "SKIPPED", "t2": "SKIPPED"}
     again = await setup.request("mine", run_id=view.run_id)
     assert again.is_over

@@ -8,7 +8,7 @@ from arco.flow.plan.plan import Plan, RetryPolicy
 from tests.flow.coordinator.coordinator_setup import FAILED, CoordinatorSetup, simulated
 from tests.flow.coordinator.plans import asset, plan, run_request, task
 
-ALONE = (LockRequest("t", "ds=1", alone=True),)
+ALONE = (LockRequest("t", "ds=1", is_exclusive=True),)
 
 
 def _alone(partition: str) -> Plan:
@@ -19,13 +19,13 @@ def _alone(partition: str) -> Plan:
 def test_one_task_of_each_run_that_waits_for_a_table_is_woken_when_it_is_free() -> None:
     locks = PartitionLocks()
     locks.take(ALONE, ("holder", "t"))
-    gate = locks.gate(ALONE)
-    assert gate is not None
+    lock_key = locks.find_held(ALONE)
+    assert lock_key is not None
     waiting = [("one", "a"), ("one", "b"), ("two", "a"), ("one", "c")]
     for each in waiting:
-        locks.park(gate, each)
+        locks.wait(lock_key, each)
     assert locks.release(ALONE, ("holder", "t")) == [("one", "a"), ("two", "a")]
-    assert locks.unpark({"t"}) == [("one", "b"), ("one", "c")]
+    assert locks.wake({"t"}) == [("one", "b"), ("one", "c")]
 
 
 @simulated

@@ -173,7 +173,7 @@ async def test_a_run_whose_worker_does_not_come_back_is_given_up(setup: Coordina
     view = await setup.coordinator.submit(run_request(chain(2), worker="mine"))
     await setup.lease("mine")
     await setup.restart()
-    assert (await setup.over(view.run_id, 60_000)).error == "its runner is gone"
+    assert (await setup.over(view.run_id, 60_000)).error == "its worker stopped reporting"
 
 
 @simulated
@@ -299,7 +299,7 @@ async def test_leases_of_a_worker_that_died_with_the_coordinator_end_at_once(
         return
     await setup.restart()
     view = await setup.over(dead.run_id, 2_000)
-    assert (view.status, view.error) == (RunStatus.FAILED, "its runner is gone")
+    assert (view.status, view.error) == (RunStatus.FAILED, "its worker stopped reporting")
     assert await setup.recorded(dead.run_id) == {"t0": "FAILED", "t1": "SKIPPED"}
     assert not (await setup.heartbeat(other, "outside")).is_lost
     assert (await setup.coordinator.get_run(outside.run_id)).status is RunStatus.RUNNING
@@ -322,7 +322,7 @@ async def test_ending_orphaned_runs_ends_no_other_run(setup: CoordinatorSetup) -
     assert setup.runtime.clock.elapsed_ms() - began_ms < 2_000
     assert not await passing.has_orphaned_runs()
     view = await passing.get_run(dead.run_id)
-    assert (view.status, view.error) == (RunStatus.FAILED, "its runner is gone")
+    assert (view.status, view.error) == (RunStatus.FAILED, "its worker stopped reporting")
     with pytest.raises(Unavailable):
         await passing.submit(run_request(chain(1), "more"))
     await setup.restart()

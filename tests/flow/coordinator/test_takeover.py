@@ -212,7 +212,7 @@ async def test_a_second_run_fences_the_partition_of_a_lost_attempt(setup: Coordi
         setup.publish(lost)
     await setup.complete(taken, setup.publish(taken))
     assert (await setup.over(alive.run_id)).status is RunStatus.SUCCESS
-    assert (await setup.over(dead.run_id)).error == "its runner is gone"
+    assert (await setup.over(dead.run_id)).error == "its worker stopped reporting"
 
 
 @simulated

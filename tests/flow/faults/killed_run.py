@@ -16,7 +16,7 @@ from functools import partial
 
 from arco.cli.flags import Server
 from arco.cli.flow.connection import ArcoTarget, ConnectedArco, connect_arco
-from arco.cli.flow.flags import EmbeddedPlace, PartitionChoice
+from arco.cli.flow.flags import EmbeddedAddress, PartitionChoice
 from arco.cli.flow.plan import make_plan
 from arco.cli.flow.project import LoadedProject, load
 from arco.cli.flow.run_execution import worker_name
@@ -83,7 +83,7 @@ async def together(wanted: Run) -> RunStatus:
 
 def _arco(wanted: Run, runtime: Runtime) -> AbstractAsyncContextManager[ConnectedArco]:
     return connect_arco(
-        ArcoTarget(Server(), EmbeddedPlace(root=wanted.root, no_fsync=True)), runtime
+        ArcoTarget(Server(), EmbeddedAddress(root=wanted.root, no_fsync=True)), runtime
     )
 
 

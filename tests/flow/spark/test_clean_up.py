@@ -5,7 +5,7 @@ from pathlib import Path
 from arco.compactor.backlog import count_waiting_segments
 from arco.flow.spark.engine import WorkerSpark
 from arco.fold.tier2 import EXECUTIONS_DOMAIN
-from arco.server.ledger_tidier import LedgerTidier
+from arco.server.embedded_compaction import EmbeddedCompaction
 from arco.server.workspace_address import WorkspaceAddress
 from arco.storage.roles import Role
 from arco.storage.store import Store
@@ -39,10 +39,10 @@ async def test_events_of_tasks_are_compacted_after_them(
         await run_plan(book, runtime, ScriptedExecutor(), plan("a", "b", "c", b=["a"], c=["b"]))
         count = await _waiting(place, shared)
         assert count > FEW
-        await LedgerTidier(place, runtime, messages.append, max_segments_with_spark=FEW).after(
-            engine.lend()
-        )
-        assert messages == [f"Tidying up {count:,} segments"]
+        await EmbeddedCompaction(
+            place, runtime, messages.append, max_segments_with_spark=FEW
+        ).after_command(engine.lend())
+        assert messages == [f"Compacting {count:,} segments of events"]
         assert await _waiting(place, shared) == 0
         assert (await book.state([])).number >= 0  # there is a manifest, and it can be read
         runs = await run_plan(book, runtime, ScriptedExecutor(), plan("again"))

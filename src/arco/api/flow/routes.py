@@ -121,7 +121,7 @@ def _run_reads(on: RunHandlers) -> tuple[AnyRoute, ...]:
         for each in (FlowRunPage, RunView, FlowTaskPage, TaskLog)
     )
     return (
-        read_route(_RUNS, Operation.LIST_ALL_RUNS, on.page, RunListQuery, runs, runs_sql=True),
+        read_route(_RUNS, Operation.LIST_RUNS, on.page, RunListQuery, runs, runs_sql=True),
         read_route(_RUN, Operation.GET_RUN, on.get, RunQueryParams, run, long_polls=True),
         read_route(
             f"{_RUN}/tasks", Operation.LIST_RUN_TASKS, on.tasks, TaskListQuery, tasks, runs_sql=True
@@ -156,7 +156,7 @@ def _workers(on: WorkerHandlers) -> tuple[AnyRoute, ...]:
         ),
         _change(
             f"{_ATTEMPT}/heartbeat",
-            Operation.BEAT_ATTEMPT,
+            Operation.HEARTBEAT,
             on.heartbeat,
             json_body(Heartbeat, worker),
             ResponseSpec(200, "How long the lease is now.", HeartbeatResponse),

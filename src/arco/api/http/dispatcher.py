@@ -25,7 +25,7 @@ from arco.api.http.request import (
 from arco.api.http.route import AnyRoute
 from arco.api.http.router import Router
 from arco.api.http.snapshots import ReplyCache, SnapshotReads
-from arco.api.http.telemetry import Log, places
+from arco.api.http.telemetry import Log, frames
 from arco.core import scope as workspace
 from arco.core.errors import ArcoError, Denied, Invalid, Unavailable, Unknown
 from arco.core.runtime import Runtime
@@ -240,7 +240,7 @@ class Dispatcher:
         log, request_id = self._context.log, exchange.request_id
         if not formatted.expected:
             name = type(error).__name__
-            log.error("unexpected", request_id=request_id, error=name, places=places(error))
+            log.error("unexpected", request_id=request_id, error=name, places=frames(error))
             return
         errors = (error, error.__cause__)
         details = [loggable(each) for each in errors if isinstance(each, ArcoError)]
@@ -253,7 +253,7 @@ class Dispatcher:
             request_id=request_id,
             code=formatted.code,
             detail=": ".join(filter(None, details)),
-            places=places(denied or error),
+            places=frames(denied or error),
         )
 
 

@@ -121,7 +121,10 @@ class EdgeApp:
             )
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > limits.url_bytes:
             return HttpError(
-                414, "url_too_long", f"a URL has at most {limits.url_bytes} bytes here"
+                414,
+                "url_too_long",
+                f"the URL is longer than {limits.url_bytes} bytes",
+                next_step="Send fewer or shorter parameters, such as a smaller page.",
             )
         return None if self._hosts is None else _check_origin(scope, headers, self._hosts)
 
@@ -165,9 +168,13 @@ def _check_origin(
     the browser hides the answer from it, but the change would be made.
     """
     host = headers.get(b"host", b"")
-    if _host_name(host) not in hosts:
+    host_name = _host_name(host)
+    if host_name not in hosts:
         return HttpError(
-            403, "wrong_host", "this server is for its own machine, and not known by that name"
+            403,
+            "wrong_host",
+            f"the host {host_name[:80]!r} is not allowed without authentication",
+            next_step="Use 127.0.0.1, or start the server with --auth local.",
         )
     if scope["method"] in _SAFE_METHODS:
         return None
@@ -175,7 +182,10 @@ def _check_origin(
     is_foreign = origin is not None and origin.lower().partition(b"://")[2] != host.lower()
     if is_foreign or headers.get(b"sec-fetch-site", b"").lower() == b"cross-site":
         return HttpError(
-            403, "cross_site", "a page of another site may change nothing here; nothing was done"
+            403,
+            "cross_site",
+            "a page of another site may not make changes on this server; nothing was done",
+            next_step="Send the request from a program, or start the server with --auth local.",
         )
     return None
 

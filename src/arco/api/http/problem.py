@@ -6,6 +6,7 @@ messages may name paths of the store. A protocol with another format of errors h
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -37,6 +38,7 @@ from arco.core.errors import (
     Unavailable,
     Unknown,
     Unsupported,
+    next_step_for,
 )
 
 CONTENT_TYPE = "application/problem+json"
@@ -70,7 +72,7 @@ class ProblemType:
     error: type[BaseException]
     status: int
     title: str
-    next_step: str | None = None
+    next_step: str | None = None  # where it differs from the `next_step` of the class
     detail: str | None = None  # the fixed sentence, where the error's own message is not sent
 
 
@@ -79,15 +81,13 @@ PROBLEM_TYPES = (
         KeyReused,
         422,
         "The idempotency key belongs to another request",
-        "Send this request with another key.",
     ),
     ProblemType(
         KeyExpired,
         409,
         "The idempotency key has expired",
-        "Look whether it happened; if not, send the request with a new key.",
     ),
-    ProblemType(Invalid, 400, "The request is not valid", "Change the request."),
+    ProblemType(Invalid, 400, "The request is not valid"),
     ProblemType(
         Unauthenticated,
         401,
@@ -98,15 +98,12 @@ PROBLEM_TYPES = (
         Denied,
         403,
         "This identity may not do that",
-        "Ask for access, or use another identity.",
-        "this identity may not do that",
+        detail="this identity may not do that",
     ),
     ProblemType(
         NotFound, 404, "There is no such object", "Check the name, and as of when you look."
     ),
-    ProblemType(
-        AlreadyExists, 409, "The name is taken", "Choose another name, or use the existing object."
-    ),
+    ProblemType(AlreadyExists, 409, "The name is taken"),
     ProblemType(
         PreconditionFailed,
         412,
@@ -119,12 +116,11 @@ PROBLEM_TYPES = (
         "It is not empty",
         "Drop what it holds first, or add ?force=true to drop it all.",
     ),
-    ProblemType(Conflict, 409, "Another writer was first", "Read again, then retry."),
+    ProblemType(Conflict, 409, "Another writer was first"),
     ProblemType(
         AttemptFenced,
         409,
         "Another attempt has taken over",
-        "Stop: what this attempt has staged is never seen, and will be collected.",
     ),
     ProblemType(
         Fenced,
@@ -136,7 +132,7 @@ PROBLEM_TYPES = (
     ProblemType(
         InProgress,
         503,
-        "It is being done",
+        "The request is in progress",
         "Retry with the same key after the time in Retry-After.",
         "another attempt of this request is under way, and may be carried out",
     ),
@@ -144,27 +140,24 @@ PROBLEM_TYPES = (
         StoreReadOnly,
         507,
         "The store is read-only",
-        "Mount the disk of the store writable, then retry.",
-        "the disk of the store is read-only; nothing was changed",
+        detail="the disk of the store is read-only; nothing was changed",
     ),
     ProblemType(
         StoreFull,
         507,
         "The store is full",
-        "Free space on the disk of the store, then retry.",
-        "no space is left on the disk of the store; nothing was changed",
+        detail="no space is left on the disk of the store; nothing was changed",
     ),
     ProblemType(TooManyQueries, 429, "Too many queries", "Retry after the time in Retry-After."),
     ProblemType(
         BacklogTooLarge,
         503,
         "Too many events wait to be compacted",
-        "Read what is published (freshness=published), or retry once the compactor has caught up.",
     ),
     ProblemType(
         Unavailable,
         503,
-        "Not now",
+        "Temporarily unavailable",
         "Retry after the time in Retry-After.",
         "something that this request needs does not answer; nothing was changed",
     ),
@@ -178,25 +171,25 @@ PROBLEM_TYPES = (
     ProblemType(
         Corrupt,
         500,
-        "What is stored contradicts itself",
-        "Run `arco verify` on the store; it names what is wrong.",
-        "stored bytes are missing or not what they should be",
+        "Stored data is corrupt",
+        detail="stored bytes are missing or not what they should be",
     ),
-    ProblemType(
-        Unsupported,
-        501,
-        "Not supported here",
-        None,
-        "this installation lacks something that the request needs",
-    ),
+    ProblemType(Unsupported, 501, "Not supported by this installation"),
     ProblemType(
         BaseException,
         500,
-        "Something went wrong inside",
-        "Retry; if it stays, look for the request id in the server's log.",
-        "an unexpected error; the log has the place",
+        "Internal error",
+        "Retry; if it fails again, look up the x-request-id of the answer in the server's log.",
+        "internal error",
     ),
 )
+
+
+_API_STEPS: Mapping[type[ArcoError], str] = {
+    each.error: each.next_step
+    for each in PROBLEM_TYPES
+    if each.next_step is not None and issubclass(each.error, ArcoError)
+}
 
 
 class HttpError(Exception):
@@ -220,7 +213,7 @@ class HttpError(Exception):
 
 
 TITLES = {
-    403: "Not from here",
+    403: "The origin of the request is not allowed",
     404: "There is no such route",
     405: "This route does not take that method",
     408: "The request came too slowly",
@@ -228,7 +221,7 @@ TITLES = {
     414: "The URL is too long",
     415: "This kind of body is not read here",
     431: "The headers are too large",
-    503: "Not now",
+    503: "Temporarily unavailable",
     504: "The outcome is not known",
 }
 
@@ -288,7 +281,7 @@ def problem_of(error: BaseException) -> ProblemDocument:
         status=problem_type.status,
         detail=problem_type.detail or presentable(error) or problem_type.title.lower(),
         code=code,
-        next_step=_advice(error) or problem_type.next_step or UNSET,
+        next_step=_advice(error) or _next_step(error) or UNSET,
     )
 
 
@@ -325,6 +318,12 @@ def loggable(error: BaseException) -> str:
 def _advice(error: BaseException) -> str:
     """The next step that the code raising the error has added as notes; more specific than the table."""
     return _without_secrets(" ".join(getattr(error, "__notes__", ())))
+
+
+def _next_step(error: BaseException) -> str:
+    if isinstance(error, ArcoError):
+        return next_step_for(type(error), _API_STEPS)
+    return problem_type_of(error).next_step or ""
 
 
 def _without_secrets(text: str) -> str:

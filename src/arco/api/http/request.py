@@ -68,7 +68,7 @@ _JSON_TYPES = ("application/json", "application/merge-patch+json")
 _GZIP = frozenset({b"gzip", b"x-gzip"})
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _INLINE_BYTES = 64 * 1024  # of a compressed body; a larger one is decompressed in a thread
-_LONGEST_USER_AGENT = 200
+_MAX_USER_AGENT = 200
 
 
 class QueryParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -188,7 +188,7 @@ class Call(Generic[Q, B]):
 
 def engine_of(user_agent: bytes | None) -> str | None:
     """The User-Agent of a client, bounded and printable."""
-    text = (user_agent or b"")[:_LONGEST_USER_AGENT].decode("latin-1")
+    text = (user_agent or b"")[:_MAX_USER_AGENT].decode("latin-1")
     return "".join(filter(str.isprintable, text)).strip() or None
 
 

@@ -27,7 +27,7 @@ T = TypeVar("T")
 MALFORMED = "page_token is not one that this server gave"
 
 _SEPARATOR = "\x1f"  # is in no name
-_LARGEST_SHARE = 256  # no reply takes more than this part of the cache
+_MAX_SHARE = 256  # no reply takes more than this part of the cache
 _OVERHEAD_BYTES = 1_000  # of the Python objects of one entry
 
 _Key = tuple[str, bytes, bytes]  # manifest hash and number of unresolved names, path, query
@@ -193,5 +193,5 @@ class ReplyCache:
     def put(self, key: _Key, reply: Reply) -> None:
         """Cache a reply, unless it is large or an error."""
         size = sum(map(len, key)) + len(reply.body) + _OVERHEAD_BYTES
-        if reply.status == 200 and size <= self._max_bytes // _LARGEST_SHARE:
+        if reply.status == 200 and size <= self._max_bytes // _MAX_SHARE:
             self._replies.put(key, (reply, size))

@@ -44,7 +44,7 @@ def make_log(stream: BinaryIO, clock: Clock, *, level: int = logging.INFO) -> Lo
     return logger
 
 
-def places(error: BaseException) -> list[str]:
+def frames(error: BaseException) -> list[str]:
     """The files and functions that an error passed through, without its message."""
     frames = traceback.extract_tb(error.__traceback__)[-_MAX_PLACES:]
     return [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]
@@ -61,7 +61,7 @@ class LibraryLogHandler(logging.Handler):
         fields: dict[str, Any] = {"logger": record.name}
         error = record.exc_info[1] if record.exc_info else None
         if error is not None:
-            fields |= {"error": type(error).__name__, "places": places(error)}
+            fields |= {"error": type(error).__name__, "places": frames(error)}
         self._method(record.levelno)(record.msg.strip(), **fields)
 
     def _method(self, level: int) -> Callable[..., Any]:

@@ -53,7 +53,7 @@ UNKNOWN = "CommitStateUnknownException"
 FENCED = "AttemptFencedException"  # not a type of the specification: clients do not retry a 403
 INTERNAL = "InternalServerError"
 
-_LONGEST_WAIT_S = 2  # clients block for the whole Retry-After
+_MAX_WAIT_S = 2  # clients block for the whole Retry-After
 
 
 class NoSuchFunction(NotFound):
@@ -160,7 +160,7 @@ def error_of(error: BaseException, operation: str) -> ErrorModel:
     error_type = next((each for each in ERROR_TYPES if isinstance(error, each.error)), None)
     if error_type is None:
         name = UNKNOWN if operation in COMMITS else INTERNAL
-        return ErrorModel("an unexpected error; the server's log has the place", name, 500)
+        return ErrorModel("internal error; look up the x-request-id in the server's log", name, 500)
     message = error_type.message or _message(error) or "the request was refused"
     return ErrorModel(message, error_type.type, error_type.status)
 
@@ -185,7 +185,7 @@ def _headers(error: BaseException, model: ErrorModel) -> dict[str, str]:
     headers = dict(headers_of(error))
     if model.code == 503:
         # Without Retry-After a client does not retry a commit, and treats its outcome as unknown.
-        wait_s = min(int(headers.get("Retry-After", "1")), _LONGEST_WAIT_S)
+        wait_s = min(int(headers.get("Retry-After", "1")), _MAX_WAIT_S)
         headers["Retry-After"] = str(wait_s)
     return headers
 

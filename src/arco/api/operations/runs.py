@@ -134,7 +134,7 @@ def execution_routes(on: ExecutionHandlers) -> tuple[AnyRoute, ...]:
     run = "/api/v1/executions/{execution}"
     runs = "/api/v1/pipelines/{pipeline}/runs"
     return (
-        event_table_route(runs, Operation.LIST_RUNS, on.of_pipeline, RunsQuery, RunPage),
+        event_table_route(runs, Operation.LIST_EXECUTIONS, on.of_pipeline, RunsQuery, RunPage),
         event_table_route(run, Operation.GET_EXECUTION, on.get, FreshQuery, Execution),
         event_table_route(
             f"{run}/tasks", Operation.LIST_TASKS, on.tasks, FreshPageQuery, TaskRunPage

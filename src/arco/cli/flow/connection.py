@@ -23,17 +23,17 @@ class ArcoTarget:
     """The flags that name an Arco. A directory or store means an embedded one, until the command ends."""
 
     server: Server
-    place: WorkspaceAddress
+    address: WorkspaceAddress
 
     @property
     def is_embedded(self) -> bool:
         """Whether the command starts the Arco in its own process."""
-        return self.place.root is not None or self.place.store is not None
+        return self.address.root is not None or self.address.store is not None
 
     def flags(self) -> str:
         """The flags by which another command finds the same Arco; none for the default one."""
         if self.is_embedded:
-            return self.place.flags()
+            return self.address.flags()
         return "" if self.server.url == DEFAULT_URL else f"--url {quote(self.server.url)}"
 
 
@@ -63,20 +63,20 @@ async def connect_arco(
     """
     if target.is_embedded:
         from arco.server.embedded import embedded_server
-        from arco.server.ledger_tidier import LedgerTidier
+        from arco.server.embedded_compaction import EmbeddedCompaction
 
-        await LedgerTidier(
-            target.place, runtime, lambda line: print(line, file=sys.stderr)
-        ).before()
+        await EmbeddedCompaction(
+            target.address, runtime, lambda line: print(line, file=sys.stderr)
+        ).before_command()
         async with embedded_server(
-            target.place, runtime, needs_coordinator=needs_coordinator
+            target.address, runtime, needs_coordinator=needs_coordinator
         ) as embedded:
             yield ConnectedArco(embedded.url, embedded.coordinator, None, embedded.host)
         return
     from arco.client.coordinator import HttpCoordinator
 
     token = target.server.token()
-    coordinator = HttpCoordinator(target.server.url, runtime, token=token)
+    coordinator = HttpCoordinator(target.server.checked_url(), runtime, token=token)
     try:
         yield ConnectedArco(target.server.url, coordinator, token)
     finally:

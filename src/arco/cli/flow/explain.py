@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from arco.cli.flags import AsJson, Server, TableName
-from arco.cli.flow.flags import EmbeddedPlace, FormatFlag, ProjectDir, command
+from arco.cli.flow.flags import EmbeddedAddress, FormatFlag, ProjectDir, command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,8 +21,8 @@ Examples:
   arco explain silver.orders ds=2026-01-10
   arco explain silver.customers --json     one that is not partitioned"""
 
-_SERVER, _PLACE = Server(), EmbeddedPlace()
-_MOST_FAILURES = 3
+_SERVER, _ADDRESS = Server(), EmbeddedAddress()
+_MAX_FAILURES = 3
 _BAD = ("FAILED", "BLOCKED")
 
 app = command("explain", "Explain why a partition is up to date, stale or missing.", _EXAMPLES)
@@ -37,7 +37,7 @@ def explain(
     project: ProjectDir = None,
     format_: FormatFlag = None,
     server: Server = _SERVER,
-    place: EmbeddedPlace = _PLACE,
+    address: EmbeddedAddress = _ADDRESS,
     json: AsJson = False,
 ) -> None:
     """Explain the state of a partition: the code and data that it was made from, and what has changed.
@@ -48,7 +48,7 @@ def explain(
         The partition, by its key or, where there is one dimension, by its value; all if none is named.
     server
         The Arco that knows what there is.
-    place
+    address
         An Arco for the life of this command.
     """
     from dataclasses import replace
@@ -62,7 +62,7 @@ def explain(
     from arco.core.tasks import run
     from arco.flow.plan import explain as planning
 
-    loaded, runtime, target = load(project, format_), system_runtime(), ArcoTarget(server, place)
+    loaded, runtime, target = load(project, format_), system_runtime(), ArcoTarget(server, address)
 
     async def work() -> "Explanation":
         async with connect_arco(target, runtime, needs_coordinator=False) as connected:
@@ -120,7 +120,7 @@ def _code_changes(arco: "Arco", project: "Project", maker: str, recorded: str) -
 
 def _last_failures(arco: "Arco", tasks: "Sequence[str]") -> "tuple[TaskFailure, ...]":
     """The last failure of each of the first few of these tasks, as far as it is recorded."""
-    runs = _failed_runs(arco, tasks[:_MOST_FAILURES])
+    runs = _failed_runs(arco, tasks[:_MAX_FAILURES])
     views = {run: arco.runs.get(run) for run in dict.fromkeys(runs.values())}
     return tuple(failure for task, run in runs.items() for failure in _failures(task, views[run]))
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from arco.cli.flags import names_come_from_the_line, variable_lines
-from arco.cli.settings import VARIABLES, Flag, choose_place, ignore_empty
+from arco.cli.flags import ignore_variables_for_names, variable_lines
+from arco.cli.settings import VARIABLES, Flag, choose_store, ignore_empty
 from arco.core.errors import Invalid
 from arco.server.settings import LOCAL_MASTER, SparkSettings, require_spark
 from arco.server.workspace_address import WorkspaceAddress
@@ -110,7 +110,7 @@ class PartitionChoice:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class EmbeddedPlace(WorkspaceAddress):
+class EmbeddedAddress(WorkspaceAddress):
     """Flags that bring an Arco for the life of a command.
 
     Parameters
@@ -136,11 +136,11 @@ class SparkFlags:
     Parameters
     ----------
     master
-        SparkSettings's master: local[*] for this machine, or spark://host:7077, yarn, k8s://https://host.
+        Spark's master: local[*] for this machine, or spark://host:7077, yarn, k8s://https://host.
     conf
-        A setting of SparkSettings, as spark.sql.shuffle.partitions=8; may be repeated.
+        A Spark setting, such as spark.sql.shuffle.partitions=8; may be repeated.
     memory
-        The memory of SparkSettings's driver, such as 2g.
+        The memory of Spark's driver, such as 2g.
     """
 
     master: str = LOCAL_MASTER
@@ -162,24 +162,24 @@ def choose_arco(_app: App, _commands: tuple[str, ...], arguments: "ArgumentColle
     What stands on the line beats what stands in a variable, and of two variables ARCO_URL is the one.
     """
     given = {name: _argument(arguments, name) for name in ("--url", "--root", "--store")}
-    url, places = given["--url"], [each for each in (given["--root"], given["--store"]) if each]
-    if url is None or not places:
+    url, stores = given["--url"], [each for each in (given["--root"], given["--store"]) if each]
+    if url is None or not stores:
         return
     is_url_given = any(token.source == "cli" for token in url.tokens)
-    is_place_given = any(token.source == "cli" for each in places for token in each.tokens)
-    if is_url_given and is_place_given:
+    is_store_given = any(token.source == "cli" for each in stores for token in each.tokens)
+    if is_url_given and is_store_given:
         raise Invalid(
             "--url names an Arco that runs, --root and --store one for the life of this command: "
             "give one of them"
         )
-    if is_place_given:
+    if is_store_given:
         url.tokens.clear()
     elif url.tokens:
-        for each in places:
+        for each in stores:
             each.tokens.clear()
 
 
-CONFIG = (VARIABLES, ignore_empty, choose_arco, choose_place, names_come_from_the_line)
+CONFIG = (VARIABLES, ignore_empty, choose_arco, choose_store, ignore_variables_for_names)
 
 
 def command(name: str, help_text: str, examples: str) -> App:

@@ -89,8 +89,8 @@ def _mark(status: str, material: str | None, *, is_stale: bool) -> PartitionMark
     return PartitionMark.STALE if is_stale else PartitionMark.COMPLETE
 
 
-_MOST_ROWS = 120
-_MOST_COLUMNS = 60
+_MAX_ROWS = 120
+_MAX_COLUMNS = 60
 
 Cell = tuple[str, str]  # the row and the column of a partition
 
@@ -135,7 +135,7 @@ def _calendar(
         grid.rows.setdefault(row, {})[column] = mark
         if column not in grid.columns:  # the hour that a clock shows twice
             grid.columns += (column,)
-    return grid if len(grid.rows) <= _MOST_ROWS else _count_periods(timed, marks)
+    return grid if len(grid.rows) <= _MAX_ROWS else _count_periods(timed, marks)
 
 
 def _product(
@@ -151,7 +151,7 @@ def _product(
         columns[column] = None
         grid.rows.setdefault(row, {})[column] = mark
     grid.columns = tuple(sorted(columns))
-    if len(grid.rows) > _MOST_ROWS or len(grid.columns) > _MOST_COLUMNS:
+    if len(grid.rows) > _MAX_ROWS or len(grid.columns) > _MAX_COLUMNS:
         return _count_periods(timed, marks)
     return grid
 
@@ -172,9 +172,9 @@ def _listed(
         grid.rows.setdefault(row, {})[column] = mark
         tally.rows.setdefault(row, Counter())[mark] += 1
     grid.columns = tuple(sorted(columns))
-    if len(grid.rows) > _MOST_ROWS:
+    if len(grid.rows) > _MAX_ROWS:
         return PartitionCounts(first, {"all": _total(tally.rows.values())})
-    return grid if len(grid.columns) <= _MOST_COLUMNS else tally
+    return grid if len(grid.columns) <= _MAX_COLUMNS else tally
 
 
 def _count_periods(timed: TimeDimension, marks: dict[str, PartitionMark]) -> PartitionCounts:
@@ -184,7 +184,7 @@ def _count_periods(timed: TimeDimension, marks: dict[str, PartitionMark]) -> Par
         rows: dict[str, Counter[PartitionMark]] = {}
         for key, mark in sorted(marks.items()):
             rows.setdefault(_value(key, timed.name)[:width], Counter())[mark] += 1
-        if len(rows) <= 2 * _MOST_ROWS:
+        if len(rows) <= 2 * _MAX_ROWS:
             break
     return PartitionCounts("year" if width == 4 else "month", rows)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from arco.cli.flags import AsJson, Server, TableName
-from arco.cli.flow.flags import EmbeddedPlace, FormatFlag, ProjectDir, command
+from arco.cli.flow.flags import EmbeddedAddress, FormatFlag, ProjectDir, command
 from arco.cli.settings import Flag
 from arco.core.errors import Invalid, NotFound
 
@@ -32,7 +32,7 @@ C is complete, S stale, R running, O failed while older data are served, F faile
 and never made, . missing. Where there are too many to look at, they are counted
 by month or year."""
 
-_SERVER, _PLACE = Server(), EmbeddedPlace()
+_SERVER, _ADDRESS = Server(), EmbeddedAddress()
 
 app = command("partitions", "Show the partitions of a table.", _EXAMPLES)
 
@@ -45,7 +45,7 @@ def partitions(
     project: ProjectDir = None,
     format_: FormatFlag = None,
     server: Server = _SERVER,
-    place: EmbeddedPlace = _PLACE,
+    address: EmbeddedAddress = _ADDRESS,
     json: AsJson = False,
 ) -> None:
     """Show which partitions of a table are there, which are missing, and which are out of date.
@@ -54,7 +54,7 @@ def partitions(
     ----------
     server
         The Arco that knows what there is.
-    place
+    address
         An Arco for the life of this command.
     """
     from arco.cli.flow.connection import ArcoTarget, connect_arco
@@ -75,7 +75,7 @@ def partitions(
         raise unknown
 
     async def work() -> "PlanningState":
-        target = ArcoTarget(server, place)
+        target = ArcoTarget(server, address)
         async with connect_arco(target, runtime, needs_coordinator=False) as arco:
             return await arco.coordinator.state(loaded.tables, loaded.replaced)
 
@@ -90,7 +90,7 @@ def add(
     *values: Annotated[str, Parameter(metavar="VALUE", show_env_var=False)],
     remove: Flag = False,
     server: Server = _SERVER,
-    place: EmbeddedPlace = _PLACE,
+    address: EmbeddedAddress = _ADDRESS,
     json: AsJson = False,
 ) -> None:
     """Add values to a dynamic dimension: each is a partition from now on.
@@ -105,7 +105,7 @@ def add(
         Take them away instead. Data that were made stay.
     server
         The Arco that keeps them.
-    place
+    address
         An Arco for the life of this command.
     """
     from arco.cli.flow.connection import ArcoTarget, call_arco
@@ -119,14 +119,14 @@ def add(
         flow = arco.flow
         (flow.remove_partition_values if remove else flow.add_partition_values)(dimension, values)
 
-    call_arco(ArcoTarget(server, place), change)
+    call_arco(ArcoTarget(server, address), change)
     if json:
         print_document({"dimension": dimension, "values": values, "removed": remove})
     else:
         verb = "Took" if remove else "Added"
         what = "from" if remove else "to"
         print(f"{verb} {count_of(len(values), 'value')} {what} the dimension {dimension}.")
-    if not remove and (slip := _slip(dimension)) is not None:
+    if not remove and (slip := _unknown_dimension(dimension)) is not None:
         print(f"arco: {slip}. With --remove they are taken away.", file=sys.stderr)
 
 
@@ -139,7 +139,7 @@ def clear(
         bool, Parameter(name="--yes", negative="", show_default=False, help="Do not ask.")
     ] = False,
     server: Server = _SERVER,
-    place: EmbeddedPlace = _PLACE,
+    address: EmbeddedAddress = _ADDRESS,
     json: AsJson = False,
 ) -> None:
     """Remove the rows of partitions and what is recorded of them, so that they are made again.
@@ -150,7 +150,7 @@ def clear(
         Partitions that were made: keys, values, ranges such as 2026-01-01..2026-01-31, or all.
     server
         The Arco that keeps the table.
-    place
+    address
         An Arco for the life of this command.
     """
     from arco.cli.flow.connection import ArcoTarget, call_in_thread, connect_arco
@@ -164,7 +164,7 @@ def clear(
 
     if not partitions:
         raise Invalid("no partition is named: arco partitions clear silver.orders ds=2026-01-15")
-    runtime, name, target = system_runtime(), qualified_name(table), ArcoTarget(server, place)
+    runtime, name, target = system_runtime(), qualified_name(table), ArcoTarget(server, address)
 
     async def work() -> tuple[tuple[str, ...], int] | None:
         async with connect_arco(target, runtime, needs_coordinator=False) as connected:
@@ -203,7 +203,7 @@ def _is_confirmed(table: str, keys: Sequence[str]) -> bool:
     return answer.strip().lower() in ("y", "yes")
 
 
-def _slip(dimension: str) -> str | None:
+def _unknown_dimension(dimension: str) -> str | None:
     """That the project at hand, if there is one, has no such dimension: values of it make nothing."""
     from arco.cli.flow.project import find_folder, load_folder
     from arco.flow.partition import Dynamic

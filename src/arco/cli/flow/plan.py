@@ -9,7 +9,7 @@ from msgspec import structs
 
 from arco.cli.flags import AsJson, Server
 from arco.cli.flow.flags import (
-    EmbeddedPlace,
+    EmbeddedAddress,
     FormatFlag,
     PartitionChoice,
     ProjectDir,
@@ -39,7 +39,7 @@ Examples:
 Nothing is changed. The same project, state and time give the same plan, with
 the same plan_id."""
 
-_SERVER, _PLACE, _CHOICE = Server(), EmbeddedPlace(), PartitionChoice()
+_SERVER, _ADDRESS, _CHOICE = Server(), EmbeddedAddress(), PartitionChoice()
 
 app = command("plan", "Show what would be made, and why.", _EXAMPLES)
 
@@ -55,7 +55,7 @@ def plan(
     ] = False,
     format_: FormatFlag = None,
     server: Server = _SERVER,
-    place: EmbeddedPlace = _PLACE,
+    address: EmbeddedAddress = _ADDRESS,
     json: AsJson = False,
 ) -> int:
     """Show which partitions have to be made, and why.
@@ -66,7 +66,7 @@ def plan(
         Which partitions are meant.
     server
         The Arco that knows what there is.
-    place
+    address
         An Arco for the life of this command.
     """
     from arco.cli.flow.connection import ArcoTarget, connect_arco
@@ -79,7 +79,7 @@ def plan(
 
     async def work() -> "Plan":
         async with connect_arco(
-            ArcoTarget(server, place), runtime, needs_coordinator=False
+            ArcoTarget(server, address), runtime, needs_coordinator=False
         ) as arco:
             now_ms = runtime.clock.now_ms()
             return await make_plan(arco.coordinator, loaded, selection, choice, now_ms)

@@ -11,7 +11,7 @@ HEADINGS = ("ASSET", "TASKS", "PARTITIONS", "REASON", "WHY")
 ALL_HEADINGS = ("TASK", "REASON", "WHY")
 
 _WHY = 100  # characters
-_MOST_WAITING = 8
+_MAX_WAITING = 8
 
 
 def grouped_rows(plan: Plan) -> list[tuple[str, ...]]:
@@ -70,12 +70,12 @@ def waiting_lines(plan: Plan) -> Iterator[str]:
         maker, partition = read_key(each.key)
         lacks = each.lacks[0] if each.lacks else ""
         groups.setdefault((maker, read_key(lacks).maker), []).append(partition)
-    for (maker, lacks), keys in list(groups.items())[:_MOST_WAITING]:
+    for (maker, lacks), keys in list(groups.items())[:_MAX_WAITING]:
         partitions = list_some(key_ranges(key for key in keys if key))
         name = f"{short_name(maker)} {partitions}".rstrip()
         yield f"{name}: cannot be made, as {short_name(lacks)} lacks the data it reads"
-    if len(groups) > _MOST_WAITING:
-        yield f"and {len(groups) - _MOST_WAITING} more"
+    if len(groups) > _MAX_WAITING:
+        yield f"and {len(groups) - _MAX_WAITING} more"
 
 
 def blocked_lines(plan: Plan) -> Iterator[str]:
@@ -83,7 +83,7 @@ def blocked_lines(plan: Plan) -> Iterator[str]:
     groups: dict[tuple[str, str], list[BlockedPartition]] = {}
     for each in plan.blocked:
         groups.setdefault((read_key(each.key).maker, each.reason), []).append(each)
-    for (maker, _), blocked in list(groups.items())[:_MOST_WAITING]:
+    for (maker, _), blocked in list(groups.items())[:_MAX_WAITING]:
         partitions = list_some(
             key_ranges(key for each in blocked if (key := read_key(each.key).partition))
         )
@@ -92,8 +92,8 @@ def blocked_lines(plan: Plan) -> Iterator[str]:
         more = " (and similar)" if len({each.cause for each in blocked}) > 1 else ""
         fix = f". {first.fix}" if first.fix else ""
         yield f"{name}: blocked: {first.cause}{more}{fix}"
-    if len(groups) > _MOST_WAITING:
-        yield f"and {len(groups) - _MOST_WAITING} more assets are blocked"
+    if len(groups) > _MAX_WAITING:
+        yield f"and {len(groups) - _MAX_WAITING} more assets are blocked"
 
 
 def _why(tasks: list[PlannedTask]) -> str:

@@ -145,7 +145,7 @@ class SwitchableExecutor(Protocol):
 
 
 class ReloadingProject:
-    """A project that is loaded again when its files change; fills `arco.flow.worker.ports.ProjectCode`."""
+    """Implements `arco.flow.worker.ports.ProjectCode`; a project is loaded again when its files change."""
 
     def __init__(
         self,

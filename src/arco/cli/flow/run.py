@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from arco.cli.flags import AsJson, Server
 from arco.cli.flow.flags import (
-    EmbeddedPlace,
+    EmbeddedAddress,
     FormatFlag,
     PartitionChoice,
     ProjectDir,
@@ -46,7 +46,7 @@ A new run is made of all that failed, was skipped, blocked or cancelled. It is
 planned with the project as it is now, so a repaired asset is made by its new
 code."""
 
-_SERVER, _PLACE, _SPARK, _CHOICE = Server(), EmbeddedPlace(), SparkFlags(), PartitionChoice()
+_SERVER, _ADDRESS, _SPARK, _CHOICE = Server(), EmbeddedAddress(), SparkFlags(), PartitionChoice()
 
 
 @Parameter(name="*")
@@ -64,7 +64,7 @@ class RunOptions:
         Leave it to `arco worker` processes, and return at once.
     server
         The Arco that coordinates the runs.
-    place
+    address
         An Arco for the life of this command.
     """
 
@@ -74,7 +74,7 @@ class RunOptions:
     format_: FormatFlag = None
     detach: Flag = False
     server: Server = _SERVER
-    place: EmbeddedPlace = _PLACE
+    address: EmbeddedAddress = _ADDRESS
     json: AsJson = False
 
     def session(self, param: tuple[str, ...] = ()) -> "RunSession":
@@ -83,7 +83,7 @@ class RunOptions:
         from arco.cli.flow.project import find_folder, load, load_files
         from arco.cli.flow.run_session import RunSession, RunSettings, check_request
 
-        target = ArcoTarget(self.server, self.place)
+        target = ArcoTarget(self.server, self.address)
         check_request(target, self.spark, self.parallel, detach=self.detach)
         folder = find_folder(self.project).resolve()
         files = load_files(folder, lambda: load(self.project, self.format_))

@@ -28,7 +28,7 @@ STYLES = {
     TaskStatus.CANCELLED: "yellow",
 }
 _BAR = 24
-_MOST_RUNNING = 12
+_MAX_RUNNING = 12
 _QUIET = ACTIVE_STATUSES | {TaskStatus.SUCCESS}
 
 
@@ -66,9 +66,9 @@ class ProgressScreen:
         running = self._progress.running()
         parts: list[RenderableType] = [self._head()]
         if running:
-            parts.append(self._table(running[:_MOST_RUNNING]))
-        if len(running) > _MOST_RUNNING:
-            parts.append(Text(f"  and {len(running) - _MOST_RUNNING} more in work", style="dim"))
+            parts.append(self._table(running[:_MAX_RUNNING]))
+        if len(running) > _MAX_RUNNING:
+            parts.append(Text(f"  and {len(running) - _MAX_RUNNING} more in work", style="dim"))
         return Group(*parts)
 
     def _head(self) -> "RenderableType":

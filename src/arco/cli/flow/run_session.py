@@ -44,12 +44,12 @@ from arco.flow.coordinator.ports import nothing_to_retry, run_not_over
 from arco.flow.plan.plan import Plan
 from arco.flow.worker.ports import StaticProjectCode, project_code
 from arco.flow.worker.stdout import capture_stdout, process_stdout
-from arco.server.ledger_tidier import LedgerTidier
+from arco.server.embedded_compaction import EmbeddedCompaction
 
 if TYPE_CHECKING:
     from arco.cli.flow.spark_executor import ProjectExecutor
 
-MOST_PARALLEL = 1_000
+MAX_PARALLEL = 1_000
 
 _LOOK_MS = 250
 
@@ -70,8 +70,8 @@ class RunSettings:
 
 def check_request(target: ArcoTarget, spark: SparkFlags, parallel: int, *, detach: bool) -> None:
     """Refuse flags that cannot work, before a project is loaded or a connection is opened."""
-    if not 1 <= parallel <= MOST_PARALLEL:
-        raise Invalid(f"--parallel takes 1 to {MOST_PARALLEL:,} tasks at once, not {parallel}")
+    if not 1 <= parallel <= MAX_PARALLEL:
+        raise Invalid(f"--parallel takes 1 to {MAX_PARALLEL:,} tasks at once, not {parallel}")
     if detach and target.is_embedded:
         raise Invalid(
             "--detach leaves the run to other workers, but --root starts an Arco that ends with this "
@@ -245,9 +245,9 @@ class RunSession:
             return interrupted
         if self._request.target.is_embedded:
             session = await self._runtime.tasks.in_thread(executor.lend)
-            await LedgerTidier(self._request.target.place, self._runtime, report.print).after(
-                session
-            )
+            await EmbeddedCompaction(
+                self._request.target.address, self._runtime, report.print
+            ).after_command(session)
         return code
 
     def _report(self, plan: Plan) -> RunReport:

@@ -22,10 +22,10 @@ from arco.flow.plan.plan import Maker, Plan, PlannedTask, blocked_document
 
 HEADINGS = ("WRITTEN", "PARTITIONS", "ROWS", "CHECKS", "TIME")
 
-_MOST_FAILURES = 5  # that are shown with their errors
-_MOST_OF_ONE = 2  # asset, so that it hides no other
-_MOST_LINES = 14  # of one error
-_MOST_OTHERS = 30
+_MAX_FAILURES = 5  # that are shown with their errors
+_MAX_OF_ONE = 2  # asset, so that it hides no other
+_MAX_LINES = 14  # of one error
+_MAX_OTHERS = 30
 _WHY_CHARS = 160
 _FRAME = re.compile(r"^ *(\S+\.(?:py|sql):\d+) in ", re.MULTILINE)
 _TRACED = re.compile(r'^ *File "([^"]+)", line (\d+)', re.MULTILINE)
@@ -94,16 +94,16 @@ class RunSummary:
         """
         bad, shown, of_one = self._bad(), list[TaskView](), Counter[str]()
         for task, view in bad:
-            if len(shown) < _MOST_FAILURES and of_one[task.maker] < _MOST_OF_ONE:
+            if len(shown) < _MAX_FAILURES and of_one[task.maker] < _MAX_OF_ONE:
                 shown.append(view)
                 of_one[task.maker] += 1
                 yield from _failure(view)
         others = _alike([(task, view) for task, view in bad if view not in shown])
-        for same in others[:_MOST_OTHERS]:
+        for same in others[:_MAX_OTHERS]:
             task, view = same[0]
             name = f"{short_name(task.maker)} {_partitions(same)}".rstrip()
             yield f"{name}: {view.status.lower()} as well: {_why(view)}"
-        if hidden := sum(len(same) for same in others[_MOST_OTHERS:]):
+        if hidden := sum(len(same) for same in others[_MAX_OTHERS:]):
             run_id = "RUN" if self.progress.run is None else self.progress.run.run_id
             yield f"and {count_of(hidden, 'task')} more: `arco runs {run_id} --status failed,blocked`"
         yield from self._held_back()
@@ -228,10 +228,10 @@ def _failure(view: TaskView) -> Iterator[str]:
         yield f"    {each.severity}: {check_line(each)}"
     if view.status is TaskStatus.FAILED:
         lines = (view.error or "no reason was reported").rstrip().splitlines()
-        for line in lines[:_MOST_LINES]:
+        for line in lines[:_MAX_LINES]:
             yield f"    {one_line(line)}"
-        if len(lines) > _MOST_LINES:
-            yield f"    ... {count_of(len(lines) - _MOST_LINES, 'more line')}"
+        if len(lines) > _MAX_LINES:
+            yield f"    ... {count_of(len(lines) - _MAX_LINES, 'more line')}"
 
 
 def _checks(tasks: TaskViews) -> str:

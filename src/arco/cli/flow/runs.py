@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from msgspec import structs
 
 from arco.cli.flags import AsJson, Server
-from arco.cli.flow.flags import RUN_ID_HELP, EmbeddedPlace, Repeated, RunId, command
+from arco.cli.flow.flags import RUN_ID_HELP, EmbeddedAddress, Repeated, RunId, command
 from arco.cli.settings import Flag
 from arco.core.errors import Invalid
 
@@ -37,11 +37,11 @@ Examples:
 Tasks that run are stopped, also in Spark; the others do not begin. What is
 published stays published. `arco retry RUN` does the rest another time."""
 
-_SERVER, _PLACE = Server(), EmbeddedPlace()
+_SERVER, _ADDRESS = Server(), EmbeddedAddress()
 _CANCEL_LOOKS = 20
 _CANCEL_WAIT_MS = 1_000
-_MOST_WARNINGS = 10
-_MOST_CODE_WAITS = 5
+_MAX_WARNINGS = 10
+_MAX_CODE_WAITS = 5
 _STATUSES = ("PENDING", "RUNNING", "SUCCESS", "FAILED", "CANCELLED")
 
 app = command("runs", "List runs, or show one of them.", _EXAMPLES)
@@ -60,7 +60,7 @@ def runs(
         tuple[str, ...], Parameter.combine(Repeated, Parameter(metavar="STATUS"))
     ] = (),
     server: Server = _SERVER,
-    place: EmbeddedPlace = _PLACE,
+    address: EmbeddedAddress = _ADDRESS,
     json: AsJson = False,
 ) -> None:
     """List runs, the latest first, or show one of them task by task.
@@ -73,12 +73,12 @@ def runs(
         Only runs in this status or, of one run, tasks in it; may be repeated, or name several with commas.
     server
         The Arco to ask.
-    place
+    address
         An Arco for the life of this command.
     """
     from arco.cli.flow.connection import ArcoTarget
 
-    target = ArcoTarget(server, place)
+    target = ArcoTarget(server, address)
     if run is not None:
         _show(target, run, _statuses(status, _task_statuses()), as_json=json)
         return
@@ -93,7 +93,7 @@ def cancel(
     /,
     *,
     server: Server = _SERVER,
-    place: EmbeddedPlace = _PLACE,
+    address: EmbeddedAddress = _ADDRESS,
     json: AsJson = False,
 ) -> None:
     """Stop a run for good; what is published stays published.
@@ -102,7 +102,7 @@ def cancel(
     ----------
     server
         The Arco that coordinates the runs.
-    place
+    address
         An Arco for the life of this command.
     """
     from arco.cli.flow.connection import ArcoTarget, call_arco
@@ -116,7 +116,7 @@ def cancel(
             view = arco.runs.get(view.run_id, since=view.number, wait_ms=_CANCEL_WAIT_MS)
         return view
 
-    view = call_arco(ArcoTarget(server, place), stop, needs_coordinator=True)
+    view = call_arco(ArcoTarget(server, address), stop, needs_coordinator=True)
     if json:
         print_document(view)
         return
@@ -228,7 +228,7 @@ def code_lines(view: "RunView") -> "Iterator[str]":
     from arco.cli.flow.text_format import count_of
     from arco.flow.plan.keys import short_name
 
-    for wait in view.waits_for_code[:_MOST_CODE_WAITS]:
+    for wait in view.waits_for_code[:_MAX_CODE_WAITS]:
         name, planned = short_name(wait.maker), wait.planned
         tasks = f"{count_of(wait.tasks, 'ready task')} of {name}"
         if not wait.workers:
@@ -246,7 +246,7 @@ def code_lines(view: "RunView") -> "Iterator[str]":
             "Update the project where the worker runs: it reloads by itself. Or plan what is left with the "
             f"present code: `arco cancel {view.run_id}`, then `arco retry {view.run_id}`."
         )
-    more = len(view.waits_for_code) - _MOST_CODE_WAITS
+    more = len(view.waits_for_code) - _MAX_CODE_WAITS
     if more > 0:
         yield f"and {count_of(more, 'asset')} more, which --json shows"
 
@@ -284,10 +284,10 @@ def _warned(views: "Iterable[TaskView]") -> "Iterator[str]":
         for text in _warnings(view):
             tasks_by_warning.setdefault(text, []).append(view.key)
     warnings = sorted(tasks_by_warning.items(), key=lambda each: -len(each[1]))
-    for text, keys in warnings[:_MOST_WARNINGS]:
+    for text, keys in warnings[:_MAX_WARNINGS]:
         yield f"warning  {list_some(keys, 2)}: {text}"
-    if len(warnings) > _MOST_WARNINGS:
-        yield f"and {count_of(len(warnings) - _MOST_WARNINGS, 'warning')} more, which --json lists"
+    if len(warnings) > _MAX_WARNINGS:
+        yield f"and {count_of(len(warnings) - _MAX_WARNINGS, 'warning')} more, which --json lists"
 
 
 def _warnings(view: "TaskView") -> list[str]:
@@ -319,7 +319,7 @@ def logs(
     attempt: Annotated[int | None, Parameter(metavar="N")] = None,
     follow: Flag = False,
     server: Server = _SERVER,
-    place: EmbeddedPlace = _PLACE,
+    address: EmbeddedAddress = _ADDRESS,
     json: AsJson = False,
 ) -> None:
     """Print what an attempt at a task has logged.
@@ -334,13 +334,13 @@ def logs(
         Go on until the attempt is over.
     server
         The Arco to ask.
-    place
+    address
         An Arco for the life of this command.
     """
     from arco.cli.flow.connection import ArcoTarget, call_arco
     from arco.cli.output import print_document
 
-    target = ArcoTarget(server, place)
+    target = ArcoTarget(server, address)
 
     def chunks(arco: "Arco") -> "Iterator[TaskLogChunk]":
         return arco.runs.logs(arco.runs.find(run), task, attempt=attempt, follow=follow)

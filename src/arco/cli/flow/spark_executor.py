@@ -30,7 +30,7 @@ _ICEBERG = "iceberg"
 
 
 class ProjectExecutor:
-    """The executor of a project; fills `arco.flow.worker.ports.Executor`."""
+    """The executor of a project; implements `arco.flow.worker.ports.Executor`."""
 
     def __init__(
         self,
@@ -139,14 +139,14 @@ def spark_needs(project: Project, lake: HttpLake) -> "SparkRequirements":
     read = {each.table for maker in project.makers() for each in maker.inputs}
     read.update(each for asset in project.assets for check in asset.checks for each in _read(check))
     tables = {table for table, is_iceberg in made.items() if is_iceberg}
-    places: set[str] = set()
+    locations: set[str] = set()
     for table in read - made.keys():
         existing = lake.find(table)
         if existing is not None and existing.format.lower() == _ICEBERG:
             tables.add(table)
-            places.add(existing.location)
+            locations.add(existing.location)
     catalogs = frozenset(table.partition(".")[0] for table in tables)
-    return SparkRequirements(catalogs, lake.store(), tuple(sorted(places)))
+    return SparkRequirements(catalogs, lake.store(), tuple(sorted(locations)))
 
 
 def _read(check: CheckDef) -> "Iterator[str]":

@@ -28,7 +28,7 @@ The lineage was observed in runs, and includes events that are not compacted
 yet, unless --published or --as-of is given. A version number is one of the
 domain lineage."""
 
-_SERVER, _PLACE = Server(), WorkspaceAddress()
+_SERVER, _ADDRESS = Server(), WorkspaceAddress()
 _MORE = "There is more than one answer holds: this is the nearest part."
 
 
@@ -67,7 +67,7 @@ def lineage(
     as_of: AsOf = None,
     catalog: InCatalog = None,
     server: Server = _SERVER,
-    place: WorkspaceAddress = _PLACE,
+    address: WorkspaceAddress = _ADDRESS,
     json: AsJson = False,
     mermaid: Flag = False,
     dot: Flag = False,
@@ -90,7 +90,7 @@ def lineage(
         Leave out what was acknowledged and is not compacted yet.
     server
         The Arco to ask.
-    place
+    address
         A store; the command starts an Arco on it and stops it at its end.
     mermaid
         Print a drawing in Mermaid.
@@ -132,7 +132,7 @@ def lineage(
             fresh=fresh,
         )
 
-    answer = call_arco(ArcoTarget(server, place), read)
+    answer = call_arco(ArcoTarget(server, address), read)
     style = Style.JSON if json else Style.MERMAID if mermaid else Style.DOT if dot else Style.PLAIN
     print_lineage(answer, style)
 

@@ -130,20 +130,20 @@ class TaskDispatcher:
         self._state.spawn("storing a lease hint", self._store.put_hint(key, body), task=lease.key)
 
     def _next(self, run: ActiveRun, pool: str, makers: Container[str]) -> str | None:
-        """Reserve the next task of a pool that can start; tasks that meet a lock are parked."""
+        """Reserve the next task of a pool that can start; tasks that meet a lock wait for it."""
         state, slots = self._state, run.plan.pools.get(pool)
         while state.pools.has_free((run.plan.project, pool), slots):
             key = run.queue.take(pool, makers)
             if key is None:
                 return None
             if not is_ready(run, key):
-                state.requeue(state.locks.pass_on(run.locks(key)))
+                state.requeue(state.locks.wake_next(run.locks(key)))
                 continue
-            gate = state.locks.gate(run.locks(key))
-            if gate is None:
+            lock_key = state.locks.find_held(run.locks(key))
+            if lock_key is None:
                 state.reserve(run, key)
                 return key
-            state.locks.park(gate, (run.run_id, key))
+            state.locks.wait(lock_key, (run.run_id, key))
         return None
 
     def _unreserve(self, selected: Sequence[SelectedTask]) -> None:

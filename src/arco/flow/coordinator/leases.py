@@ -4,8 +4,8 @@ Inside a process a lease is measured by elapsed time alone. Its stored copy is a
 heartbeat: the progress and the inputs of the attempt, which a restart loses without it.
 
 No two active attempts write the same partition, and some need a table exclusively. Tasks that meet a lock
-are parked under what they wait for and queued again when it is released, so nothing polls. A partition
-whose last holder stopped reporting is unsettled: the next attempt has to fence it (P35).
+wait under its key and are queued again when it is released, so nothing polls. A partition whose last
+holder stopped reporting is unfenced: the next attempt has to fence it (P35).
 """
 
 from collections import Counter
@@ -26,9 +26,9 @@ FORMAT = 1
 
 Pool = tuple[str, str]  # project and pool name
 TaskId = tuple[str, str]  # run id and task key
-Gate = tuple[str, str, str]  # table, kind of wait, and partition
+LockKey = tuple[str, str, str]  # table, kind of wait, and partition
 
-_EXCLUSIVE, _SHARED, _PARTITION = "alone", "shared", "partition"
+_EXCLUSIVE, _SHARED, _PARTITION = "exclusive", "shared", "partition"
 
 
 class LeaseHint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -46,11 +46,11 @@ class LeaseHint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @dataclass(frozen=True)
 class LockRequest:
-    """A partition that an attempt is about to write; `alone`: it needs the whole table exclusively."""
+    """A partition that an attempt is about to write; `is_exclusive`: it needs all of the table."""
 
     table: str
     partition: str
-    alone: bool = False
+    is_exclusive: bool = False
 
 
 @dataclass
@@ -163,12 +163,12 @@ class PoolSlots:
 class _TableHolders:
     """The tasks that hold a table."""
 
-    alone: TaskId | None = None
+    exclusive_holder: TaskId | None = None
     partitions: dict[str, TaskId] = field(default_factory=dict)
 
     @property
     def is_free(self) -> bool:
-        return self.alone is None and not self.partitions
+        return self.exclusive_holder is None and not self.partitions
 
 
 class PartitionLocks:
@@ -176,18 +176,18 @@ class PartitionLocks:
 
     def __init__(self) -> None:
         self._held: dict[str, _TableHolders] = {}
-        self._parked: dict[Gate, dict[TaskId, None]] = {}  # in the order of arrival
-        self._unsettled: set[tuple[str, str]] = set()
+        self._waiting: dict[LockKey, dict[TaskId, None]] = {}  # in the order of arrival
+        self._unfenced: set[tuple[str, str]] = set()
 
-    def gate(self, requests: tuple[LockRequest, ...]) -> Gate | None:
+    def find_held(self, requests: tuple[LockRequest, ...]) -> LockKey | None:
         """What an attempt would have to wait for; None if it may start."""
         for request in requests:
             held = self._held.get(request.table)
             if held is None:
                 continue
-            if request.alone and not held.is_free:
+            if request.is_exclusive and not held.is_free:
                 return request.table, _EXCLUSIVE, ""
-            if held.alone is not None:
+            if held.exclusive_holder is not None:
                 return request.table, _SHARED, ""
             if request.partition in held.partitions:
                 return request.table, _PARTITION, request.partition
@@ -197,8 +197,8 @@ class PartitionLocks:
         """Lock partitions for a task; after a restart two tasks may hold the same."""
         for request in requests:
             held = self._held.setdefault(request.table, _TableHolders())
-            if request.alone:
-                held.alone = task
+            if request.is_exclusive:
+                held.exclusive_holder = task
             else:
                 held.partitions[request.partition] = task
 
@@ -209,54 +209,56 @@ class PartitionLocks:
             held = self._held.get(request.table)
             if held is None:
                 continue
-            if request.alone and held.alone == task:
-                held.alone = None
-                freed += self._unpark((request.table, _SHARED, ""))
-            elif not request.alone and held.partitions.get(request.partition) == task:
+            if request.is_exclusive and held.exclusive_holder == task:
+                held.exclusive_holder = None
+                freed += self._wake((request.table, _SHARED, ""))
+            elif not request.is_exclusive and held.partitions.get(request.partition) == task:
                 del held.partitions[request.partition]
-                freed += self._unpark((request.table, _PARTITION, request.partition))
+                freed += self._wake((request.table, _PARTITION, request.partition))
             if held.is_free:
                 del self._held[request.table]
-                freed += self._unpark_first((request.table, _EXCLUSIVE, ""))
+                freed += self._wake_first((request.table, _EXCLUSIVE, ""))
         return freed
 
-    def pass_on(self, requests: tuple[LockRequest, ...]) -> list[TaskId]:
+    def wake_next(self, requests: tuple[LockRequest, ...]) -> list[TaskId]:
         """A task that was woken no longer needs these; the tasks that may try in its place."""
-        tables = [each.table for each in requests if each.alone and each.table not in self._held]
-        return [task for table in tables for task in self._unpark_first((table, _EXCLUSIVE, ""))]
+        tables = [
+            each.table for each in requests if each.is_exclusive and each.table not in self._held
+        ]
+        return [task for table in tables for task in self._wake_first((table, _EXCLUSIVE, ""))]
 
-    def park(self, gate: Gate, task: TaskId) -> None:
+    def wait(self, lock_key: LockKey, task: TaskId) -> None:
         """A task waits until the lock that it met is released."""
-        self._parked.setdefault(gate, {})[task] = None
+        self._waiting.setdefault(lock_key, {})[task] = None
 
-    def unpark(self, tables: set[str]) -> list[TaskId]:
+    def wake(self, tables: set[str]) -> list[TaskId]:
         """All tasks that wait for these tables: their run ended, so it will not release them."""
-        gates = [gate for gate in self._parked if gate[0] in tables]
-        return [task for gate in gates for task in self._unpark(gate)]
+        lock_keys = [lock_key for lock_key in self._waiting if lock_key[0] in tables]
+        return [task for lock_key in lock_keys for task in self._wake(lock_key)]
 
-    def unsettle(self, requests: tuple[LockRequest, ...]) -> None:
+    def mark_unfenced(self, requests: tuple[LockRequest, ...]) -> None:
         """The holder was lost, and may still be writing."""
-        self._unsettled.update((each.table, each.partition) for each in requests)
+        self._unfenced.update((each.table, each.partition) for each in requests)
 
-    def settle(self, request: LockRequest) -> None:
+    def mark_fenced(self, request: LockRequest) -> None:
         """The partition was fenced, or its holder reported after all."""
-        self._unsettled.discard((request.table, request.partition))
+        self._unfenced.discard((request.table, request.partition))
 
-    def is_unsettled(self, request: LockRequest) -> bool:
+    def is_unfenced(self, request: LockRequest) -> bool:
         """Whether a lost attempt may still be writing the partition."""
-        return (request.table, request.partition) in self._unsettled
+        return (request.table, request.partition) in self._unfenced
 
-    def _unpark(self, gate: Gate) -> Iterator[TaskId]:
-        yield from self._parked.pop(gate, {})
+    def _wake(self, lock_key: LockKey) -> Iterator[TaskId]:
+        yield from self._waiting.pop(lock_key, {})
 
-    def _unpark_first(self, gate: Gate) -> list[TaskId]:
+    def _wake_first(self, lock_key: LockKey) -> list[TaskId]:
         """The first task of each run: one gets the table, but any run may lack a worker."""
-        parked = self._parked.get(gate, {})
+        waiting = self._waiting.get(lock_key, {})
         first: dict[str, TaskId] = {}
-        for task in parked:
+        for task in waiting:
             first.setdefault(task[0], task)
         for task in first.values():
-            del parked[task]
-        if not parked:
-            self._parked.pop(gate, None)
+            del waiting[task]
+        if not waiting:
+            self._waiting.pop(lock_key, None)
         return [*first.values()]

@@ -13,7 +13,7 @@ from arco.core.errors import Conflict, Corrupt, Invalid
 from arco.core.hashing import sha256_hex
 from arco.flow.coordinator.events import MAX_LABEL_CHARS
 from arco.flow.coordinator.messages import RunRequest
-from arco.flow.plan.keys import LONGEST_KEY
+from arco.flow.plan.keys import MAX_KEY
 from arco.flow.plan.plan import Plan
 from arco.storage.store import Store
 
@@ -117,8 +117,8 @@ def check_plan(plan: Plan) -> None:
     makers = {maker.name for maker in plan.makers}
     earlier: set[str] = set()
     for task in plan.tasks:
-        if not 0 < len(task.key) <= LONGEST_KEY:
-            raise Invalid(f"the key of a task has 1 to {LONGEST_KEY} characters: {task.key!r}")
+        if not 0 < len(task.key) <= MAX_KEY:
+            raise Invalid(f"the key of a task has 1 to {MAX_KEY} characters: {task.key!r}")
         if task.key in earlier:
             raise Invalid(f"task {task.key} appears in the plan twice")
         if task.maker not in makers:

@@ -293,13 +293,13 @@ class TaskPreparer:
         if task.maker.kind != ASSET:
             return head.number  # what the code of a task writes itself cannot be fenced
         request = LockRequest(target.table, task.partition)
-        in_doubt = self._state.locks.is_unsettled(request) or (
+        in_doubt = self._state.locks.is_unfenced(request) or (
             snapshot is not None and (request.table, request.partition) in snapshot.unsettled
         )
         if task.attempt == 1 and not in_doubt:
             return head.number
         base = await self._fence(task, target, head, run.run_id)
-        self._state.locks.settle(request)
+        self._state.locks.mark_fenced(request)
         return base
 
     async def _appended_before(

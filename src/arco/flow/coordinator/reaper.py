@@ -17,7 +17,7 @@ from arco.flow.coordinator.run_state import TaskResult
 from arco.flow.coordinator.state import CoordinatorState
 
 LEASE_EXPIRED = "lease_expired"
-WORKER_GONE = "its runner is gone"
+WORKER_GONE = "its worker stopped reporting"
 
 _EXPIRING = "expiring a lease"
 _RETRY_MS = 1_000
@@ -94,7 +94,7 @@ class LeaseReaper:
         kept = {each.table for each in recorded.kept_outputs}
         await self._events.append(self._lost_events(run, lease, kept, retried=delay is not None))
         state.counters.lost += 1
-        state.locks.unsettle(lease.locks)
+        state.locks.mark_unfenced(lease.locks)
         state.release_lease(lease.attempt_id)
         state.leases.notify()
         if delay is not None:

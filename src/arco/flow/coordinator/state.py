@@ -142,7 +142,7 @@ class CoordinatorState:
         self._ended_weight += run.weight
         run.versions = None
         tables = {target.table for maker in run.plan.makers for target in maker.targets}
-        self.requeue(self.locks.unpark(tables))
+        self.requeue(self.locks.wake(tables))
         while self._ended_weight > _MAX_ENDED_WEIGHT and len(self.ended_runs) > 1:
             _, dropped = self.ended_runs.popitem(last=False)
             self._ended_weight -= dropped.weight

@@ -27,7 +27,7 @@ from arco.flow.define.table_name import declared_name, qualified_name
 Severity = Literal["error", "warn"]
 F = TypeVar("F", bound=Callable[..., object])
 
-_LONGEST_NAME = 255  # the limit of the event field
+_MAX_NAME = 255  # the limit of the event field
 _HASH_CHARS = 16
 
 
@@ -184,13 +184,13 @@ def check(table: str, *, severity: str = "error", name: str | None = None) -> Ca
 def name_check(given: str | None, default: str) -> str:
     """The given name of a check, or the default one; a long default name ends in a hash."""
     if given:
-        if len(given) > _LONGEST_NAME:
-            report_problem(f"the name of a check has at most {_LONGEST_NAME} characters: {given!r}")
+        if len(given) > _MAX_NAME:
+            report_problem(f"the name of a check has at most {_MAX_NAME} characters: {given!r}")
         return given
-    if len(default) <= _LONGEST_NAME:
+    if len(default) <= _MAX_NAME:
         return default
     digest = sha256_hex(default.encode())[:_HASH_CHARS]
-    return f"{default[: _LONGEST_NAME - _HASH_CHARS - 1]}_{digest}"
+    return f"{default[: _MAX_NAME - _HASH_CHARS - 1]}_{digest}"
 
 
 def parse_checks(table: str, given: Iterable[object]) -> tuple[CheckDef, ...]:

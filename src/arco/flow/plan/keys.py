@@ -17,7 +17,7 @@ from arco.core.errors import Invalid
 from arco.events.partition_key import format_partition_key, parse_partition_key
 from arco.flow.define.table_name import DEFAULT_CATALOG, qualified_name
 
-LONGEST_KEY = 255  # the limit of the event field that names a task
+MAX_KEY = 255  # the limit of the event field that names a task
 
 _PREFIX = f"{DEFAULT_CATALOG}."
 

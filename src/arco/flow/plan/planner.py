@@ -25,7 +25,7 @@ from arco.flow.plan.blocks import (
 )
 from arco.flow.plan.context import InputPartitions, PlanningContext
 from arco.flow.plan.graph import MakerDef, select_makers, selection_terms
-from arco.flow.plan.keys import LONGEST_KEY, short_name
+from arco.flow.plan.keys import MAX_KEY, short_name
 from arco.flow.plan.partition_selection import select_partitions_of_all
 from arco.flow.plan.plan import (
     BlockedPartition,
@@ -154,7 +154,7 @@ class PlanBuilder:
                 self.up_to_date += 1
             elif self.only is None or staleness.reason in self.only:
                 key = planned.key(work.keys[number])
-                if len(key) > LONGEST_KEY:
+                if len(key) > MAX_KEY:
                     self.left_out.setdefault(maker.name, []).append(key)
                 elif (table_block := block()) is not None:
                     self._block(key, table_block)
@@ -254,7 +254,7 @@ class PlanBuilder:
             more = f", and {len(keys) - 1} like it" if len(keys) > 1 else ""
             yield (
                 f"{keys[0][:_SHOWN_CHARS]}... is left out{more}: the key of a task has at most "
-                f"{LONGEST_KEY} characters, and this {len(keys[0])}"
+                f"{MAX_KEY} characters, and this {len(keys[0])}"
             )
         for work in self.works:
             yield from written_by_others(self.context, work.maker)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from arco.core.runtime import Runtime, system_runtime
-from arco.server.ledger_tidier import LedgerTidier
+from arco.server.embedded_compaction import EmbeddedCompaction
 from arco.server.workspace_address import WorkspaceAddress
 from tests.flow.worker.scripted_executor import (
     ScriptedExecutor,
@@ -31,8 +31,8 @@ async def test_a_few_segments_are_not_compacted(tmp_path: Path) -> None:
     lines: list[str] = []
     runtime = system_runtime()
     place = await _worked(tmp_path, runtime)
-    await LedgerTidier(place, runtime, lines.append).before()
-    await LedgerTidier(place, runtime, lines.append).after(None)
+    await EmbeddedCompaction(place, runtime, lines.append).before_command()
+    await EmbeddedCompaction(place, runtime, lines.append).after_command(None)
     assert lines == []
 
 
@@ -43,7 +43,7 @@ async def test_without_spark_the_command_to_run_is_shown(
     runtime = system_runtime()
     place = await _worked(tmp_path, runtime)
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    await LedgerTidier(place, runtime, lines.append, max_segments=FEW).before()
+    await EmbeddedCompaction(place, runtime, lines.append, max_segments=FEW).before_command()
     [line] = lines
     assert "segments wait to be compacted" in line
     assert f"`arco compactor --once --root {tmp_path}`" in line
@@ -51,7 +51,9 @@ async def test_without_spark_the_command_to_run_is_shown(
 
 async def test_a_store_that_does_not_exist_is_not_created(tmp_path: Path) -> None:
     lines: list[str] = []
-    await LedgerTidier(disk_place(tmp_path / "new"), system_runtime(), lines.append).before()
+    await EmbeddedCompaction(
+        disk_place(tmp_path / "new"), system_runtime(), lines.append
+    ).before_command()
     assert lines == []
     assert not (tmp_path / "new").exists()
 
@@ -63,9 +65,9 @@ async def test_a_ledger_that_cannot_be_read_is_reported_and_fails_nothing(tmp_pa
     [manifests] = tmp_path.glob("**/sequence/executions")
     for each in manifests.glob("**/*.json"):
         each.write_bytes(b"not what it was")
-    await LedgerTidier(
+    await EmbeddedCompaction(
         place, runtime, lines.append, max_segments_with_spark=FEW, max_segments=FEW
-    ).before()
+    ).before_command()
     [line] = lines
     assert line.startswith("Events could not be compacted: ")
     assert line.endswith(f"Later, run `arco compactor --once --root {tmp_path}`.")

@@ -16,7 +16,7 @@ _MAX_SEGMENTS_WITH_SPARK = 500  # while Spark is open: some seconds of work
 _MAX_SEGMENTS = 2_000  # half of what a fresh read takes, and worth a start of Spark
 
 
-class LedgerTidier:
+class EmbeddedCompaction:
     """Compacts the events that commands with an embedded server leave in the ledger.
 
     Each task leaves a segment or two, and a fresh read of some thousands is refused. No failure here
@@ -38,15 +38,15 @@ class LedgerTidier:
         self._max_segments_with_spark = max_segments_with_spark
         self._max_segments = max_segments
 
-    async def before(self) -> None:
+    async def before_command(self) -> None:
         """Before the server is opened: an earlier command may have been killed before it compacted."""
-        await self._guard(self._tidy(None))
+        await self._guard(self._compact(None))
 
-    async def after(self, session: "Session | None") -> None:
+    async def after_command(self, session: "Session | None") -> None:
         """At the end of a command, on its own Spark if that is open."""
-        await self._guard(self._tidy(session))
+        await self._guard(self._compact(session))
 
-    async def _tidy(self, session: "Session | None") -> None:
+    async def _compact(self, session: "Session | None") -> None:
         waiting = await self._waiting_segments()
         limit = self._max_segments if session is None else self._max_segments_with_spark
         if max(waiting.values(), default=0) <= limit:
@@ -57,7 +57,7 @@ class LedgerTidier:
                 f"{segments} wait to be compacted. Install Spark, then run `{self._command()}`."
             )
             return
-        self._show(f"Tidying up {segments}")
+        self._show(f"Compacting {segments} of events")
         if session is None:
             await self._compact_in_child()
         else:
