@@ -170,7 +170,7 @@ def _has_jar() -> bool:
 
 def _last_run(url: str) -> str | None:
     runs = json.loads(_arco(url, "runs", "--limit", "1", "--json", capture=True).stdout)["items"]
-    return str(runs[0]["execution_id"]) if runs else None
+    return str(runs[0]["run_id"]) if runs else None
 
 
 def _problem(url: str, run: str) -> str | None:

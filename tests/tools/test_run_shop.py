@@ -1,6 +1,8 @@
 """What `make demo` shows of the shop."""
 
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -30,3 +32,17 @@ def test_a_demo_shows_a_run_without_steps_to_an_arco_that_is_gone(
 
     assert run_shop.run_without_steps("http://demo", "run") == 1
     assert capsys.readouterr().out == "run at http://demo\n\n"
+
+
+@pytest.mark.interop
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("table_format", ["iceberg", "parquet"])
+def test_the_demo_of_the_shop_ends_well(table_format: str) -> None:
+    demo = subprocess.run(
+        [sys.executable, TOOL, "--demo", "--format", table_format],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert demo.returncode == 0, demo.stdout + demo.stderr
+    assert "Traceback" not in demo.stderr
