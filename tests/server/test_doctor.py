@@ -170,7 +170,7 @@ def test_a_path_that_cannot_be_a_directory_is_reported(
     assert run.returncode == 1
     assert "cannot be used" in run.stdout
     assert reason in run.stdout
-    assert "Name another place" in run.stdout
+    assert "Name another store" in run.stdout
     assert is_one_sentence(run.stderr)
 
 
