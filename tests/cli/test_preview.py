@@ -74,6 +74,12 @@ def refused(arco: Served, *arguments: str) -> str:
     return run.stderr
 
 
+def test_a_view_is_left_to_engines(arco: Served) -> None:
+    sql = ("--sql", "SELECT 1 AS id")
+    arco.done("view", "create", "sales.ones", "--column", "id bigint", *sql)
+    assert "default.sales.ones is a view" in refused(arco, "sales.ones")
+
+
 @pytest.mark.usefixtures("days")
 def test_a_deleted_row_is_not_shown_and_the_limit_holds(arco: Served) -> None:
     assert len(shown(arco, "sales.days", "--limit", "7")) == 7

@@ -154,6 +154,11 @@ def read_rows(
     from arco.client.transport import ICEBERG
 
     table = arco.tables.get(name)
+    if table.kind == "VIEW":
+        raise Unsupported(
+            f"{table.full_name} is a view, and an engine has to run its query: read it with Spark or "
+            f"another engine; `arco view show {table.full_name}` prints the query"
+        )
     catalog = load_catalog(
         "arco",
         type="rest",
