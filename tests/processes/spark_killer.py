@@ -20,7 +20,8 @@ from tests.processes.spark_child import PATIENCE_S, of_spark
 
 # How the command lines below a server tell the child, its JVM, and Spark's Python workers apart.
 MARKS = {"child": "tier2-worker", "JVM": "SparkSubmit", "executor": "spark.daemon"}
-SIGN = "ARCO_TEST_SIGN"  # of the processes of one test: whatever they start inherits it
+# Of the processes of one test. Compaction passes variables of Spark on, so all that they start have it.
+SIGN = "SPARK_TEST_SIGN"
 
 
 @dataclass(frozen=True)
