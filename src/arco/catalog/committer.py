@@ -203,7 +203,7 @@ class Committer:
 
         A single change reuses the last token of this process, unless a manifest carries a newer one. A
         takeover needs a new epoch: a call that was sent earlier for the same request may still be in
-        flight, and the new token fences it.
+        flight, and the compactor refuses it, unless it has looked the token up already (ADR 0074).
         """
         is_takeover = any(
             pending.hold is not None and pending.hold.takes_over for pending in requests
