@@ -401,6 +401,37 @@ class FlakyCoordinator:
             raise Unknown("the answer was lost")
 
 
+class LateCoordinator(FlakyCoordinator):
+    """A coordinator whose answer without tasks, to a busy worker, arrives after the worker's task ended."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        super().__init__(coordinator)
+        self.has_answered = threading.Event()
+
+    async def lease(self, request: LeaseRequest) -> LeaseResponse:
+        response = await super().lease(request)
+        if request.slots == 1 and not response.tasks:  # one of two slots is taken
+            self.has_answered.set()
+            await until_true(lambda: bool(self.reports))
+            await asyncio.sleep(0.1)  # the worker has counted the end of its task
+        return response
+
+
+async def test_a_worker_that_ends_when_idle_still_executes_the_retry_of_its_last_task() -> None:
+    def second(doing: ScriptedTask) -> AttemptOutcome:
+        assert late.has_answered.wait(60)
+        failed = AttemptOutcome(status=TaskStatus.FAILED, error="not yet")
+        return DONE if doing.task.attempt == 2 else failed
+
+    executor, runtime = ScriptedExecutor(a=second), usual()
+    async with open_coordinator("here", runtime) as coordinator:
+        late = LateCoordinator(coordinator)
+        run_id = await submit_plan(coordinator, plan("a", retries=1))
+        await new_worker(late, executor, runtime, slots=2).run(once=True)
+        view = await coordinator.get_run(run_id)
+    assert (view.status, executor.begun) == ("SUCCESS", [("a", 1), ("a", 2)])
+
+
 async def test_a_worker_that_cannot_reach_the_coordinator_gives_up_its_task_after_a_lease() -> None:
     runtime = fast_runtime()
 

@@ -72,6 +72,7 @@ class Worker:
         self._wake = runtime.tasks.event()  # a task ended, a response came, or it is to stop
         self._leasing: Task[None] | None = None
         self._response: LeaseResponse | None = None
+        self._asked_idle = False  # whether no task ran when the last response was requested
         self._failure: Exception | None = None
         self._failures = 0
         self._is_stopping = False
@@ -124,9 +125,11 @@ class Worker:
             if response is not None:
                 for task in response.tasks:
                     self._start(task)
-                if response.is_over or (once and not response.tasks and not self.at_work):
+                has_nothing = once and not response.tasks
+                # A task that ended after the request may have made its retry or another task ready.
+                if response.is_over or (has_nothing and self._asked_idle and not self.at_work):
                     return
-                if once and not response.tasks:
+                if has_nothing and self.at_work:
                     await self._wake.wait()  # until a task ends, which may make others ready
                     continue
             if self._leasing is None and self.at_work < self._slots:
@@ -153,7 +156,7 @@ class Worker:
             response = await self._context.coordinator.lease(request)
             await self._refresh_code(response, is_idle=is_idle)
             self._nothing_ready = not response.tasks
-            self._response = response
+            self._response, self._asked_idle = response, is_idle
             self._failures = 0
         except (Unavailable, Unknown) as error:
             self._on_unavailable(error)
