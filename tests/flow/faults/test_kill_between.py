@@ -58,7 +58,7 @@ class _Two:
             "--json",
         ]
         [found] = run_command(command, TIMEOUT_S).document()["items"]
-        return str(found["execution_id"])
+        return str(found["run_id"])
 
 
 def _rows(url: str, runtime: Runtime) -> list[int]:
