@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,18 +48,18 @@ class _Two:
 
         return with_arco(self.root, look)
 
+    def document(self, *words: str) -> Any:
+        """The document that a command without Spark prints."""
+        command = [sys.executable, "-m", "arco.cli.main", *words, "--root", str(self.root)]
+        return run_command([*command, "--json"], TIMEOUT_S).document()
+
     def run_id(self) -> str:
-        command = [
-            sys.executable,
-            "-m",
-            "arco.cli.main",
-            "runs",
-            "--root",
-            str(self.root),
-            "--json",
-        ]
-        [found] = run_command(command, TIMEOUT_S).document()["items"]
-        return str(found["run_id"])
+        [run] = self.document("runs")["items"]
+        return str(run["run_id"])
+
+    def blocked_reasons(self) -> list[str]:
+        plan = self.document("plan", "--project", str(self._project))
+        return [each["reason"] for each in plan["blocked"]]
 
 
 def _rows(url: str, runtime: Runtime) -> list[int]:
@@ -85,10 +86,20 @@ def test_a_run_after_a_kill_between_two_tables_appends_to_the_second_alone(
 
 
 @pytest.mark.interop
-def test_so_does_a_retry_though_the_code_was_edited(tmp_path: Path, java: None) -> None:
+def test_a_retry_with_edited_code_adds_no_rows_until_the_edit_is_reverted(
+    tmp_path: Path, java: None
+) -> None:
     two = _Two(tmp_path)
     assert two.arco("run", dies=True).code == -9
+    run_id = two.run_id()
     two.file.write_text(_PROJECT.replace("range(10)", "range(0, 10)"))
-    second = two.arco("retry", two.run_id())
+    refused = two.arco("retry", run_id)
+    assert refused.code == 2, refused.output
+    assert "can be made now" in refused.errors
+    assert two.blocked_reasons() == ["APPENDED"]
+    assert two.rows() == [10, 0]
+
+    two.file.write_text(_PROJECT)
+    second = two.arco("retry", run_id)
     assert second.code == 0, second.output + second.errors[-2_000:]
     assert two.rows() == [10, 20]

@@ -85,7 +85,10 @@ def _appended_again(
     where they are missing. Rows without a record may come from an attempt that published and crashed: the
     run inspects the table version, and refuses to add rows if other code or data made them.
     """
-    made_anyway = staleness.reason in _MADE_UNCHANGED
+    made_anyway = staleness.reason in _MADE_UNCHANGED and all(
+        table.by_key.get(key) is not None and check.is_current(table, number, key)
+        for table in check.outputs
+    )
     return [
         table
         for table in check.outputs
