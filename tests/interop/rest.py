@@ -46,5 +46,5 @@ def our_catalog(root: Path, outside: Path, *flags: str) -> Iterator[Rest]:
     with serving(root, "--log-level", "warning", *allowed, *flags) as served:
         yield Rest(f"{served.url}/iceberg", "default", outside, served)
     # Whatever engines have done to it, all that is published is as it was published.
-    run = arco("verify", "--all", "--root", root)
+    run = arco("verify", "--all", "--root", root, *allowed)
     assert run.returncode == 0, run.stdout + run.stderr

@@ -73,10 +73,11 @@ def running_spark(rest: Rest, scratch: Path) -> Iterator["Spark"]:
 def _end(session: Any) -> None:
     """Stop the session and its JVM, and let nothing of it linger: the client forgets to close sockets."""
     gateway = session.sparkContext._gateway
-    session.stop()
-    gateway.shutdown()
-    gateway.proc.terminate()
-    gateway.proc.wait()
+    if gateway.proc.poll() is None:  # tests of pipelines share the JVM, and may have ended it
+        session.stop()
+        gateway.shutdown()
+        gateway.proc.terminate()
+        gateway.proc.wait()
     with catch_warnings():
         simplefilter("ignore", ResourceWarning)
         del session, gateway
