@@ -22,7 +22,12 @@ _PATHS = (
         "compactor/test_tamper.py",
         "compactor/test_event_verification.py",
     ),  # every change of every byte
-    *("core/test_environment.py", "core/test_java.py", "flow/define/test_fingerprint.py"),
+    *(
+        "core/test_environment.py",
+        "core/test_imports.py",
+        "core/test_java.py",
+        "flow/define/test_fingerprint.py",
+    ),
     *("flow/coordinator/test_run_reader.py", "flow/plan/test_state_reader.py"),
     *("iceberg/test_native.py", "storage/test_processes.py", "storage/test_scratch.py"),
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from arco.core.errors import Unsupported
-from arco.core.java import WITHOUT_SPARK, check_java, is_spark_installed
+from arco.core.java import WITHOUT_SPARK, check_java
 
 ADVICE = "install Java 17 or newer and set JAVA_HOME, or go on without Spark (--no-spark)"
 
@@ -71,7 +71,3 @@ def test_a_java_that_does_not_run_is_reported(
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(Unsupported, match=r"does not start|does not print its version"):
         check_java(WITHOUT_SPARK)
-
-
-def test_spark_is_installed_where_tests_run() -> None:
-    assert is_spark_installed()

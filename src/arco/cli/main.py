@@ -11,6 +11,7 @@ from cyclopts.exceptions import CycloptsError
 from arco import __version__
 from arco.cli.output import report_error, report_output_error
 from arco.cli.settings import VARIABLES, Flag, choose_store, ignore_empty
+from arco.core.imports import hide_pandas
 
 _HELP = "Arco: a lakehouse catalog and orchestrator with no database."
 
@@ -84,6 +85,14 @@ Examples:
   arco gc --dry-run                            what would go
   arco gc --retention-days 30                  keep thirty days
   arco gc --compactor http://127.0.0.1:8182    publish the mark through a compactor"""
+
+# These commands run users' code or Spark in this process.
+_LOADING_PANDAS = frozenset(
+    (
+        *("check", "compactor", "explain", "partitions", "plan", "retry", "run", "tier2-worker"),
+        *("validate", "worker"),
+    )
+)
 
 
 app = App(
@@ -220,6 +229,8 @@ def main() -> None:
     """The entry point of the `arco` command."""
     if sys.stdout is None:  # closed by the parent process
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - open until the process ends
+    if not _LOADING_PANDAS.intersection(sys.argv[1:2]):
+        hide_pandas()
     try:
         app.meta()
     except SystemExit as end:

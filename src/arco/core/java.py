@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 from arco.core.errors import Unsupported
@@ -74,11 +73,6 @@ def check_java(otherwise: str = "") -> None:
         raise Unsupported(
             f"Spark needs Java {OLDEST_JAVA}, and {java.command} is Java {java.version}: {advice}"
         )
-
-
-def is_spark_installed() -> bool:
-    """Whether the libraries of the extra `spark` are installed; they are not loaded."""
-    return all(find_spec(name) is not None for name in ("pyspark", "pandas"))
 
 
 def quieten_gateway() -> None:

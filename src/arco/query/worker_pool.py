@@ -43,6 +43,10 @@ from arco.query.protocol import (
 
 # Memory that allocators reserve in advance would count as used and make the memory limit useless.
 _ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MIMALLOC_ARENA_RESERVE": "0"}
+_START_WORKER = (
+    "from arco.core.imports import hide_pandas; hide_pandas(); "
+    "from arco.query.worker import main; main()"
+)
 _RETRY_AFTER_MS = 1_000
 _TOO_MUCH = (
     "the query needs more memory than is allowed, or is nested too deeply: select less, or split it"
@@ -59,8 +63,8 @@ class WorkerProcess:
     def __init__(self, limits: QueryLimits) -> None:
         # The environment holds the code path only: a worker has no credentials.
         path = os.pathsep.join(each for each in sys.path if each)
-        self._child = subprocess.Popen(
-            [sys.executable, "-P", "-m", "arco.query.worker_main"],
+        self._child = subprocess.Popen(  # noqa: S603 - all of it is constant
+            [sys.executable, "-P", "-c", _START_WORKER],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

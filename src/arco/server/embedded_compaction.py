@@ -5,7 +5,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from arco.core.java import is_spark_installed
+from arco.core.imports import is_spark_installed
 from arco.core.runtime import Runtime
 from arco.server.workspace_address import WorkspaceAddress
 

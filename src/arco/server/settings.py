@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 from cyclopts import Parameter
 
 from arco.core.errors import Invalid, Unsupported
-from arco.core.java import WITHOUT_SPARK, check_java, is_spark_installed
+from arco.core.imports import is_spark_installed
+from arco.core.java import WITHOUT_SPARK, check_java
 
 if TYPE_CHECKING:
     from arco.compactor.event_compactor import CompactionPace

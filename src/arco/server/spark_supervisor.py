@@ -23,7 +23,7 @@ from arco.compactor.backlog import has_backlog
 from arco.core.background import background, repeat
 from arco.core.backoff import ExponentialBackoff
 from arco.core.environment import compaction_environment
-from arco.core.java import is_spark_installed
+from arco.core.imports import is_spark_installed
 from arco.core.runtime import Runtime
 from arco.core.tasks import Task
 from arco.fold.tier2 import TIER2

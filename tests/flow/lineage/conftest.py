@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from arco.core.errors import Unsupported
-from arco.core.java import check_java, is_spark_installed
+from arco.core.imports import is_spark_installed
+from arco.core.java import check_java
 from tests.flow.lineage.sample_tables import create_tables, new_session
 from tests.spark.shared_session import shared_session
 
