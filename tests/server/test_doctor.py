@@ -1,6 +1,7 @@
 import errno
 import json
 import os
+import subprocess
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,7 +16,7 @@ from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.server.doctor import check_file_system, check_java, check_store
 from arco.storage.address import parse_address
-from tests.cli.command import arco, is_one_sentence
+from tests.cli.command import ARCO, arco, is_one_sentence
 from tests.core.test_java import fake_java
 from tests.faults.running import running_server
 from tests.stores import KINDS, store_url
@@ -300,7 +301,13 @@ async def test_a_network_file_system_fails_with_the_reason(
 
 
 def test_a_terminal_without_unicode_gets_words_instead_of_ticks(tmp_path: Path) -> None:
-    run = arco("doctor", "--root", tmp_path, PYTHONIOENCODING="ascii:replace")
+    run = subprocess.run(
+        [ARCO, "doctor", "--root", tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONIOENCODING": "ascii:replace"},
+    )
 
     assert run.returncode == 0
     assert "  ok python" in run.stdout
