@@ -91,7 +91,7 @@ def blocked_lines(plan: Plan) -> Iterator[str]:
         first = blocked[0]
         more = " (and similar)" if len({each.cause for each in blocked}) > 1 else ""
         fix = f". {first.fix}" if first.fix else ""
-        yield f"{name}: blocked: {first.cause}{more}{fix}"
+        yield f"{name}: blocked ({first.reason}): {first.cause}{more}{fix}"
     if len(groups) > _MAX_WAITING:
         yield f"and {len(groups) - _MAX_WAITING} more assets are blocked"
 
