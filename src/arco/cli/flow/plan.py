@@ -98,6 +98,7 @@ def print_plan(made: "Plan", *, every: bool = False) -> None:
         ALL_HEADINGS,
         HEADINGS,
         all_rows,
+        appended_again_lines,
         blocked_lines,
         grouped_rows,
         headline,
@@ -109,7 +110,8 @@ def print_plan(made: "Plan", *, every: bool = False) -> None:
         print_rows(ALL_HEADINGS, all_rows(made))
     elif made.tasks:
         print_rows(HEADINGS, grouped_rows(made))
-    for line in (*waiting_lines(made), *blocked_lines(made), *made.warnings):
+    notes = (*waiting_lines(made), *blocked_lines(made), *appended_again_lines(made))
+    for line in (*notes, *made.warnings):
         print(one_line(line))
     print(headline(made))
 

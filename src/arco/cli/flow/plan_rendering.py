@@ -96,6 +96,29 @@ def blocked_lines(plan: Plan) -> Iterator[str]:
         yield f"and {len(groups) - _MAX_WAITING} more assets are blocked"
 
 
+def appended_again_lines(plan: Plan) -> Iterator[str]:
+    """The planned tasks that add rows which their tables have already; one line per asset."""
+    planned = {task.key: task for task in plan.tasks}
+    tables = {
+        each.name: [short_name(target.table) for target in each.targets] for each in plan.makers
+    }
+    groups: dict[str, list[str]] = {}
+    for key in plan.append_again:
+        if (task := planned.get(key)) is not None:
+            groups.setdefault(task.maker, []).append(task.partition)
+    for maker, keys in groups.items():
+        partitions = list_some(key_ranges(key for key in keys if key))
+        count = f" of {count_of(len(keys), 'partition')}" if partitions else ""
+        several = f", in those of {', '.join(tables[maker])} that have them" * (
+            len(tables[maker]) > 1
+        )
+        yield (
+            f"{short_name(maker)} {partitions}".rstrip()
+            + f": --append-again adds the rows{count} a second time{several}; the rows that were "
+            "appended before stay"
+        )
+
+
 def _why(tasks: list[PlannedTask]) -> str:
     details = dict.fromkeys(task.detail for task in tasks)
     first = next(iter(details))
