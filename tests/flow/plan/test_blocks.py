@@ -175,8 +175,14 @@ def test_of_several_outputs_only_those_without_rows_are_made(tmp_path: Path) -> 
     setup.run()
     del setup.lake.tables["default.gold.b"]
     assert reasons(setup.plan()) == {"gold.a": "MISSING"}  # the run adds rows to gold.b alone
+    for again in (False, True):
+        planned = setup.plan(force=True, append_again=again)
+        assert (reasons(planned), planned.append_again) == ({"gold.a": "MISSING"}, ())
     setup.write({"pipelines/p.py": text.format(rows=2)})
-    assert blocked(setup.plan()) == ["gold.a"]  # or gold.a would get rows again
+    for force in (False, True):
+        assert blocked(setup.plan(force=force)) == ["gold.a"]  # or gold.a would get rows again
+    setup.lake.tables.clear()
+    assert reasons(setup.plan(force=True)) == {"gold.a": "FORCED"}
 
 
 def test_why_a_partition_is_blocked_is_explained(appended: PlanningSetup) -> None:
