@@ -193,6 +193,17 @@ def test_why_a_partition_is_blocked_is_explained(appended: PlanningSetup) -> Non
     assert "--append-again" in found.why
 
 
+def test_a_new_check_makes_nothing_stale_and_is_applied_by_force(appended: PlanningSetup) -> None:
+    text = appended.files["pipelines/p.py"].replace(
+        '@asset("silver.orders", partitions=DAYS',
+        '@asset("silver.orders", partitions=DAYS, checks=[checks.not_null("id")]',
+    )
+    appended.write({"pipelines/p.py": f"    from arco import checks\n{text}"})
+    assert appended.plan().tasks == ()
+    forced = appended.plan("silver.orders", force=True)
+    assert keys(forced) == [f"silver.orders@{day}" for day in DAYS]
+
+
 ORDERS = "default.silver.orders"
 SHOP = "pipelines/shop.py"
 
