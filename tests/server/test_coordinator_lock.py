@@ -3,11 +3,14 @@
 import errno
 import json
 import os
+import time
 from collections.abc import Callable, Coroutine
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import Any
 
+import httpx2
+import msgspec
 import pytest
 
 from arco.core.errors import ArcoError, Denied, StoreFull, Unavailable
@@ -17,7 +20,8 @@ from arco.server.embedded import EmbeddedServer, embedded_server
 from arco.server.workspace_address import WorkspaceAddress
 from tests.cli.command import arco
 from tests.cli.flow.slow_run import stuck
-from tests.flow.worker.scripted_executor import disk_place
+from tests.cli.serving import serving
+from tests.flow.worker.scripted_executor import disk_place, plan
 
 
 def lock(folder: Path, runtime: Runtime) -> FileLock:
@@ -97,6 +101,27 @@ def test_commands_that_only_read_work_beside_a_run_on_the_same_store(tmp_path: P
         assert refused.returncode == 1
         assert f"another Arco (process {running.pid}) coordinates the runs" in refused.stderr
         assert running.poll() is None
+
+
+def test_a_second_server_names_the_other_and_takes_over_after_it(tmp_path: Path) -> None:
+    body = {"run_key": "k", "plan": msgspec.to_builtins(plan("a"))}
+    with ExitStack() as servers:
+        with serving(tmp_path / "place"):
+            url = servers.enter_context(serving(tmp_path / "place")).url
+            http = servers.enter_context(
+                httpx2.Client(base_url=f"{url}/api/v1", timeout=60, trust_env=False)
+            )
+            refused = http.post("/runs", json=body)
+            problem = refused.json()
+            assert (refused.status_code, problem["code"]) == (503, "unavailable")
+            assert "another server" in problem["detail"]
+            assert "send the request to that server, or stop it" in problem["detail"]
+            assert "takes over" in problem["next_step"]
+            assert str(tmp_path) not in refused.text
+        deadline = time.monotonic() + 20
+        while http.post("/runs", json=body).status_code != 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
 
 
 @pytest.mark.parametrize("beside", [False, True])

@@ -233,7 +233,7 @@ class CoordinatorService:
         self.reports_first_problem = True
         self._problem = problem
         if isinstance(problem, ArcoError):
-            self.coordinator.set_closed_reason(str(problem))
+            self.coordinator.set_closed_problem(problem)
 
 
 def open_coordinator(

@@ -15,6 +15,7 @@ from typing import Protocol
 from arco.core.errors import ArcoError, Denied, StoreFull, Unavailable
 from arco.core.tasks import AsyncEvent
 from arco.flow.coordinator.coordinator_lease import CoordinatorLease
+from arco.flow.coordinator.ports import CoordinatedElsewhere
 from arco.server.workspace_address import WorkspaceAddress
 from arco.storage.local import FULL_DISK
 from arco.storage.store import Store
@@ -23,8 +24,8 @@ _NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
 _BRIEFLY = ", for a moment"
 
 
-class CoordinatorLockTaken(Unavailable):
-    """Another process coordinates the runs. `is_brief`: for a moment only, so waiting helps."""
+class CoordinatorLockTaken(CoordinatedElsewhere):
+    """Another process has the lock. `is_brief`: for a moment only, so waiting helps."""
 
     is_brief = False
 

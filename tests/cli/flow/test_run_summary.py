@@ -240,7 +240,11 @@ def test_what_cannot_be_made_is_not_all_done() -> None:
         planned(ORDERS[0]), waiting=(WaitingPartition(key=SPEND[0], lacks=(ORDERS[1],)),)
     )
 
-    assert not ended(done(ORDERS[0]), plan=plan).is_good
+    ending = ended(done(ORDERS[0]), plan=plan)
+    assert not ending.is_good
+    assert ending.headline().endswith(
+        "; not part of this run: 1 partition that cannot be made yet, see the lines above"
+    )
     assert ended(done(ORDERS[0]), plan=planned(ORDERS[0])).is_good
 
 
@@ -253,10 +257,16 @@ def test_what_a_plan_does_not_make_is_not_all_done_and_shown_with_its_cause() ->
 
     ending = ended(done(ORDERS[0]), plan=plan)
     assert not ending.is_good
-    assert list(blocked_lines(plan)) == [
-        f"gold.spend ds=2026-01-01..2026-01-03: blocked: rows of {SPEND[0]} exist (and similar). Drop them"
-    ]
+    [line] = blocked_lines(plan)
+    assert line == (
+        f"gold.spend ds=2026-01-01..2026-01-03: blocked (APPENDED): rows of {SPEND[0]} exist "
+        "(and similar). Drop them"
+    )
     assert headline(plan) == "1 task to do of 1 asset, 3 blocked."
+    assert ending.headline() == (
+        f"Run {RUN}: success in 12s, 1 success; not part of this run: 3 partitions blocked (APPENDED), "
+        "see the lines above"
+    )
     assert run_document(ending.progress)["blocked"] == [
         {"key": key, "reason": "APPENDED", "cause": f"rows of {key} exist", "fix": "Drop them"}
         for key in SPEND

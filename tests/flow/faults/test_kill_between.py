@@ -73,13 +73,14 @@ def _rows(url: str, runtime: Runtime) -> list[int]:
 
 
 @pytest.mark.interop
+@pytest.mark.parametrize("flags", [(), ("--force",)], ids=["plain", "forced"])
 def test_a_run_after_a_kill_between_two_tables_appends_to_the_second_alone(
-    tmp_path: Path, java: None
+    flags: tuple[str, ...], tmp_path: Path, java: None
 ) -> None:
     two = _Two(tmp_path)
     assert two.arco("run", dies=True).code == -9
     assert two.rows() == [10, 0]
-    second = two.arco("run")
+    second = two.arco("run", *flags)
     assert second.code == 0, second.output + second.errors[-2_000:]
     assert two.rows() == [10, 20]
     assert two.arco("run").document()["tasks"] == []

@@ -175,8 +175,14 @@ def test_of_several_outputs_only_those_without_rows_are_made(tmp_path: Path) -> 
     setup.run()
     del setup.lake.tables["default.gold.b"]
     assert reasons(setup.plan()) == {"gold.a": "MISSING"}  # the run adds rows to gold.b alone
+    for again in (False, True):
+        planned = setup.plan(force=True, append_again=again)
+        assert (reasons(planned), planned.append_again) == ({"gold.a": "MISSING"}, ())
     setup.write({"pipelines/p.py": text.format(rows=2)})
-    assert blocked(setup.plan()) == ["gold.a"]  # or gold.a would get rows again
+    for force in (False, True):
+        assert blocked(setup.plan(force=force)) == ["gold.a"]  # or gold.a would get rows again
+    setup.lake.tables.clear()
+    assert reasons(setup.plan(force=True)) == {"gold.a": "FORCED"}
 
 
 def test_why_a_partition_is_blocked_is_explained(appended: PlanningSetup) -> None:
@@ -185,6 +191,17 @@ def test_why_a_partition_is_blocked_is_explained(appended: PlanningSetup) -> Non
     assert found.status == "BLOCKED"
     assert "would add its rows a second time (the code of gold.log was" in found.why
     assert "--append-again" in found.why
+
+
+def test_a_new_check_makes_nothing_stale_and_is_applied_by_force(appended: PlanningSetup) -> None:
+    text = appended.files["pipelines/p.py"].replace(
+        '@asset("silver.orders", partitions=DAYS',
+        '@asset("silver.orders", partitions=DAYS, checks=[checks.not_null("id")]',
+    )
+    appended.write({"pipelines/p.py": f"    from arco import checks\n{text}"})
+    assert appended.plan().tasks == ()
+    forced = appended.plan("silver.orders", force=True)
+    assert keys(forced) == [f"silver.orders@{day}" for day in DAYS]
 
 
 ORDERS = "default.silver.orders"

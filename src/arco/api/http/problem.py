@@ -40,6 +40,7 @@ from arco.core.errors import (
     Unsupported,
     next_step_for,
 )
+from arco.flow.coordinator.ports import CoordinatedElsewhere
 
 CONTENT_TYPE = "application/problem+json"
 RETRY_AFTER_MS = 1_000
@@ -153,6 +154,14 @@ PROBLEM_TYPES = (
         BacklogTooLarge,
         503,
         "Too many events wait to be compacted",
+    ),
+    ProblemType(
+        CoordinatedElsewhere,
+        503,
+        "Another server coordinates the runs",
+        "This server takes over within seconds after the other one has ended.",
+        "another server, or a command, on the same root or store coordinates the runs of this workspace: "
+        "send the request to that server, or stop it; nothing was changed",
     ),
     ProblemType(
         Unavailable,

@@ -1,6 +1,6 @@
 """`arco plan`: what would be made, and why; and the plans of `arco run` and `arco retry`."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,6 +40,8 @@ Nothing is changed. The same project, state and time give the same plan, with
 the same plan_id."""
 
 _SERVER, _ADDRESS, _CHOICE = Server(), EmbeddedAddress(), PartitionChoice()
+
+_GONE = "the project does not declare it any more"
 
 app = command("plan", "Show what would be made, and why.", _EXAMPLES)
 
@@ -98,6 +100,7 @@ def print_plan(made: "Plan", *, every: bool = False) -> None:
         ALL_HEADINGS,
         HEADINGS,
         all_rows,
+        appended_again_lines,
         blocked_lines,
         grouped_rows,
         headline,
@@ -109,7 +112,8 @@ def print_plan(made: "Plan", *, every: bool = False) -> None:
         print_rows(ALL_HEADINGS, all_rows(made))
     elif made.tasks:
         print_rows(HEADINGS, grouped_rows(made))
-    for line in (*waiting_lines(made), *blocked_lines(made), *made.warnings):
+    notes = (*waiting_lines(made), *blocked_lines(made), *appended_again_lines(made))
+    for line in (*notes, *made.warnings):
         print(one_line(line))
     print(headline(made))
 
@@ -165,25 +169,38 @@ def plan_again(project: Project, left: RunView, state: PlanningState, now: datet
         )
     made = plan(project, " ".join(selection), state, now, force=True)
     some = restrict_plan(made, views.keys())
-    gone = views.keys() - {each.key for each in some.tasks}
     waiting = tuple(each for each in made.waiting if each.key in views)
-    gone -= {each.key for each in waiting}
+    blocked = tuple(each for each in made.blocked if each.key in views)
+    gone = views.keys() - {
+        *(each.key for each in some.tasks),
+        *(each.key for each in waiting),
+        *(each.key for each in blocked),
+    }
+    some = structs.replace(some, waiting=waiting, blocked=blocked)
     if not some.tasks:
-        raise Invalid(
-            f"nothing that run {left.run_id} has left can be made now: `arco plan` shows what is missing"
-        )
+        raise _nothing_left(left.run_id, some, gone)
     tasks = {task.maker for task in some.tasks}
-    warnings = [
-        f"{key}: the project does not declare it any more: left out" for key in sorted(gone)
-    ]
+    warnings = [f"{key}: {_GONE}: left out" for key in sorted(gone)]
     return structs.replace(
         some,
         makers=tuple(each for each in some.makers if each.name in tasks),
         tasks=tuple(_with_reason(each, views[each.key]) for each in some.tasks),
-        waiting=waiting,
         up_to_date=0,
         warnings=tuple(warnings),
     )
+
+
+def _nothing_left(run_id: str, plan: Plan, gone: Collection[str]) -> Invalid:
+    """The error of a retry without tasks: what keeps each of them from being made, and what to do."""
+    from arco.cli.flow.plan_rendering import blocked_lines, waiting_lines
+    from arco.cli.flow.text_format import list_some
+
+    causes = [*blocked_lines(plan), *waiting_lines(plan)]
+    if gone:
+        causes.append(f"{list_some(sorted(gone))}: {_GONE}")
+    problem = Invalid(f"nothing that run {run_id} has left can be made now: {'; '.join(causes)}")
+    problem.add_note("`arco plan` shows what else is blocked or missing.")
+    return problem
 
 
 def _with_reason(task: PlannedTask, view: TaskView) -> PlannedTask:

@@ -91,9 +91,32 @@ def blocked_lines(plan: Plan) -> Iterator[str]:
         first = blocked[0]
         more = " (and similar)" if len({each.cause for each in blocked}) > 1 else ""
         fix = f". {first.fix}" if first.fix else ""
-        yield f"{name}: blocked: {first.cause}{more}{fix}"
+        yield f"{name}: blocked ({first.reason}): {first.cause}{more}{fix}"
     if len(groups) > _MAX_WAITING:
         yield f"and {len(groups) - _MAX_WAITING} more assets are blocked"
+
+
+def appended_again_lines(plan: Plan) -> Iterator[str]:
+    """The planned tasks that add rows which their tables have already; one line per asset."""
+    planned = {task.key: task for task in plan.tasks}
+    tables = {
+        each.name: [short_name(target.table) for target in each.targets] for each in plan.makers
+    }
+    groups: dict[str, list[str]] = {}
+    for key in plan.append_again:
+        if (task := planned.get(key)) is not None:
+            groups.setdefault(task.maker, []).append(task.partition)
+    for maker, keys in groups.items():
+        partitions = list_some(key_ranges(key for key in keys if key))
+        count = f" of {count_of(len(keys), 'partition')}" if partitions else ""
+        several = f", in those of {', '.join(tables[maker])} that have them" * (
+            len(tables[maker]) > 1
+        )
+        yield (
+            f"{short_name(maker)} {partitions}".rstrip()
+            + f": --append-again adds the rows{count} a second time{several}; the rows that were "
+            "appended before stay"
+        )
 
 
 def _why(tasks: list[PlannedTask]) -> str:

@@ -85,7 +85,20 @@ class RunSummary:
         if run.requested_at_ms is not None and run.completed_at_ms is not None:
             took = f" in {format_duration(run.completed_at_ms - run.requested_at_ms)}"
         tail = f": {first_line(run.error)}" if run.error else ""
-        return one_line(f"Run {run.run_id}: {run.status.lower()}{took}, {counts}{tail}")
+        left_out = self._left_out()
+        return one_line(f"Run {run.run_id}: {run.status.lower()}{took}, {counts}{tail}{left_out}")
+
+    def _left_out(self) -> str:
+        """What the plan has left out, so that a success does not read as if all was made."""
+        plan, parts = self.progress.plan, []
+        if plan.blocked:
+            reasons = ", ".join(dict.fromkeys(each.reason for each in plan.blocked))
+            parts.append(f"{count_of(len(plan.blocked), 'partition')} blocked ({reasons})")
+        if plan.waiting:
+            parts.append(f"{count_of(len(plan.waiting), 'partition')} that cannot be made yet")
+        if not parts:
+            return ""
+        return f"; not part of this run: {' and '.join(parts)}, see the lines above"
 
     def failures(self) -> Iterator[str]:
         """What went wrong: a few with all of the user's own lines, the others with the innermost.

@@ -10,7 +10,7 @@ tasks ready and wakes waiting workers.
 
 from collections.abc import Callable, Sequence
 
-from arco.core.errors import Invalid, NotFound, Unavailable
+from arco.core.errors import ArcoError, Invalid, NotFound, Unavailable
 from arco.core.ids import new_ulid
 from arco.flow.coordinator.active_run import ActiveRun
 from arco.flow.coordinator.attempt_logs import AttemptLogStore
@@ -32,6 +32,7 @@ from arco.flow.coordinator.messages import (
 )
 from arco.flow.coordinator.plan_store import PlanStore
 from arco.flow.coordinator.ports import (
+    CoordinatedElsewhere,
     ErrorReporter,
     EventWriter,
     Fences,
@@ -81,7 +82,7 @@ class RunCoordinator:
         self._plans = PlanStore(store)
         self._is_open = False
         self._is_readable = False
-        self._closed_reason = "it is not open yet"
+        self._closed_problem: ArcoError = Unavailable("it is not open yet")
         self._process = new_ulid(store.runtime)
         self._local_workers: set[str] = set()
         self._reset()
@@ -160,7 +161,7 @@ class RunCoordinator:
     async def close(self, why: str = "it was closed") -> None:
         """Stop; active attempts go on, and report to a coordinator that opens within their leases."""
         self._is_open = False
-        self._closed_reason = why
+        self._closed_problem = Unavailable(why)
         self._finalizer.close()
         self._state.timers.close()
 
@@ -191,9 +192,9 @@ class RunCoordinator:
             await self.close()
             self._reset()  # what it has read is soon outdated
 
-    def set_closed_reason(self, why: str) -> None:
-        """The reason that callers get while it is not open."""
-        self._closed_reason = why
+    def set_closed_problem(self, problem: ArcoError) -> None:
+        """The problem that callers get while it is not open."""
+        self._closed_problem = problem
 
     def host(self, worker: str) -> None:
         """Register a worker of this process: the next coordinator need not wait for its leases."""
@@ -385,7 +386,10 @@ class RunCoordinator:
 
     def _check_open(self) -> None:
         if not self._is_open:
-            raise Unavailable(f"the coordinator is not available now: {self._closed_reason}")
+            problem = self._closed_problem
+            elsewhere = isinstance(problem, CoordinatedElsewhere)
+            error = CoordinatedElsewhere if elsewhere else Unavailable
+            raise error(f"the coordinator is not available now: {problem}")
 
 
 def _attempt_not_found(attempt_id: str) -> NotFound:

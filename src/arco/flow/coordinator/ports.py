@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from arco.catalog.publication import DispatchedAttempt, NumberedPublication
-from arco.core.errors import Invalid, NotFound
+from arco.core.errors import Invalid, NotFound, Unavailable
 from arco.events.payload import Payload
 from arco.flow.coordinator.messages import (
     AttemptReport,
@@ -152,6 +152,10 @@ class ErrorReporter(Protocol):
     """Reports an error that no caller gets: what was being done, and the ids it concerns."""
 
     def __call__(self, what: str, problem: Exception, /, **whose: str) -> None: ...
+
+
+class CoordinatedElsewhere(Unavailable):
+    """Another process coordinates the runs of this workspace."""
 
 
 def run_not_found(message: str) -> NotFound:

@@ -62,7 +62,7 @@ def find_append_block(
         return None
     if maker.mode.on_change == "replace":
         return _block_by_files(tables, key, staleness)
-    append_again = "pass --append-again to add them a second time"
+    append_again = "use `arco run` with --append-again to add them a second time"
     if maker.partitions:
         fix = f'To replace its rows, declare on_change="replace" on the asset; or {append_again}'
     else:
@@ -107,7 +107,7 @@ def _block_by_files(tables: list[TableIndex], key: str, staleness: Staleness) ->
         BlockReason.APPENDED,
         f"its rows should be replanned ({staleness.detail}), but the partition also holds files that "
         f"no run of this pipeline added: {describe_files(files)}",
-        "Remove the rows of these files, or pass --append-again to add the new rows as well",
+        "Remove the rows of these files, or use `arco run` with --append-again to add the new rows as well",
     )
 
 

@@ -53,7 +53,6 @@ from arco.flow.plan.upstream import (
 
 STALE = frozenset({Reason.CODE_CHANGED, Reason.UPSTREAM_CHANGED, Reason.FRESHNESS})
 _SHOWN_CHARS = 60
-_FORCED = Staleness(Reason.FORCED, "it was asked for")
 
 
 def plan(
@@ -148,7 +147,7 @@ class PlanBuilder:
         block = cache(
             lambda: find_table_block(self.context, maker, self.planned, is_forced=self.force)
         )
-        all_staleness = [_FORCED] * len(work.keys) if self.force else check.all()
+        all_staleness = check.forced() if self.force else check.all()
         for number, staleness in enumerate(all_staleness):
             if staleness is None:
                 self.up_to_date += 1

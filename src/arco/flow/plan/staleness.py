@@ -26,6 +26,9 @@ class Staleness(NamedTuple):
     detail: str
 
 
+_FORCED = Staleness(Reason.FORCED, "it was asked for")
+
+
 @dataclass(frozen=True)
 class StalenessCheck:
     """Compares partitions of a maker with the state of its outputs and inputs.
@@ -47,6 +50,22 @@ class StalenessCheck:
         if self.upstreams or len(self.outputs) > 1 or self._oldest_ms is not None:
             return (self._staleness(number, key) for number, key in enumerate(self.keys))
         return self._single_output()
+
+    def forced(self) -> Iterator[Staleness]:
+        """For each partition why it is made if it is asked for, whatever its state.
+
+        Where a task was killed between two tables that it appends to, `--force` completes the partition as
+        a run without it does: rows that exist must not be appended again.
+        """
+        maker = self.maker
+        completes = (
+            isinstance(maker, AssetDef)
+            and maker.mode.kind == "append"
+            and maker.mode.on_change != "replace"
+        )
+        for key in self.keys:
+            has_rows = completes and any(table.by_key.get(key) for table in self.outputs)
+            yield (self._without_data(key) if has_rows else None) or _FORCED
 
     def is_current(self, table: TableIndex, number: int, key: str) -> bool:
         """Whether an output was made by the current code from the current inputs."""
