@@ -8,7 +8,7 @@
 
 SEEDS ?= 1000
 REQUESTS ?= 20000
-KILLS ?= 400
+KILLS ?= 200
 SPARK ?= 300
 JOBS ?= 3
 FORMAT ?= iceberg
@@ -57,7 +57,7 @@ check: $(READY) ## Formatter, linter, types, imports between packages, names, an
 sim: $(READY) ## Run SEEDS=1000 simulations, then explore models, crash points and mutants; SEED=n replays one
 	$(BIN)/python -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 	$(if $(SEED),,$(BIN)/python -m tests.sim --seeds 20 --twice)
-	$(if $(SEED),,$(BIN)/pytest -m sim -n 2 tests/models tests/sim)
+	$(if $(SEED),,$(BIN)/pytest -m sim -n 2 tests)
 	$(if $(SEED),,$(BIN)/pytest -m 'not process and not interop and not sim' -n 2 --hypothesis-profile thorough)
 
 differential: SEEDS = 10000
@@ -71,7 +71,7 @@ bench: $(READY) ## Print the speed table, each line beside a baseline of the sam
 	@$(MAKE) --no-print-directory $(PEERS_READY) || echo "Dagster and Prefect could not be installed: the table is printed without them."
 	$(BIN)/python -m bench
 
-interop: setup $(INTEROP_READY) ## Spark, PyIceberg, DuckDB, RCK; tests that need building or much time; KILLS=400
+interop: setup $(INTEROP_READY) ## Spark, PyIceberg, DuckDB, RCK; tests that need building or much time; KILLS=200
 	@tools/build_minio
 	@$(BIN)/python tools/fetch_jars.py --interop
 	KILLS=$(KILLS) .venv-interop/bin/pytest -m interop tests

@@ -5,6 +5,8 @@ import pytest
 from tests.differential.mutants import MUTANTS, first_catch
 from tests.differential.seed import check_seed
 
+pytestmark = pytest.mark.sim
+
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_rule_that_is_taken_out_is_missed(name: str) -> None:

@@ -501,7 +501,7 @@ async def _take_over(setup: IcebergSetup, table_id: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("key", [None, "k"])
+@pytest.mark.parametrize("key", [None, pytest.param("k", marks=pytest.mark.sim)])
 @pytest.mark.parametrize("after", [False, True])
 async def test_a_commit_that_is_paused_at_any_request_publishes_or_is_refused(
     key: str | None, *, after: bool

@@ -12,7 +12,7 @@ from tests.processes.kill_run import all_in_one, apart, killed
 from tests.stores import store_url
 
 # A kill of Spark takes many seconds to mend, so these are fewer than the kills of the catalog's servers.
-KILLS = max(4, int(os.environ.get("KILLS", "400")) // 20)
+KILLS = max(4, int(os.environ.get("KILLS", "200")) // 20)
 
 _OF_SPARK = ("child", "JVM", "executor")
 

@@ -4,6 +4,8 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from arco.compactor.event_compactor import EventCompactor
 from arco.core.runtime import Runtime
 from arco.storage.roles import Role
@@ -24,6 +26,7 @@ from tests.processes.spark_killer import EventDeployment
 from tests.stores import open_bench
 
 
+@pytest.mark.interop  # as the kill tests that rely on it
 async def test_the_audit_finds_each_kind_of_lie(tmp_path: Path, runtime: Runtime) -> None:
     url = str(tmp_path / "store")
     deployment = all_in_one(url, tmp_path, runtime, spark=False)

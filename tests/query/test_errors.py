@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from arco.core.errors import Invalid, Unavailable
@@ -163,7 +163,6 @@ WORDS = [
 ]
 
 
-@settings(max_examples=400)
 @given(st.lists(st.sampled_from(WORDS), max_size=14).map(" ".join))
 def test_words_in_any_order_are_answered_or_refused(
     here: Workspace, loop: Runner, sql: str
@@ -172,7 +171,6 @@ def test_words_in_any_order_are_answered_or_refused(
     _survives(here, loop, sql)
 
 
-@settings(max_examples=200)
 @given(st.text(max_size=60) | st.text(string.printable, max_size=80))
 def test_any_text_is_answered_or_refused(here: Workspace, loop: Runner, sql: str) -> None:
     _survives(here, loop, sql)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.mark.parametrize("seed", range(1, 6))
+@pytest.mark.parametrize("seed", [1, 2])
 async def test_spark_publishes_the_same_rows(
     seed: int, session: "SparkSession", spark_runtime: Runtime, tmp_path: Path
 ) -> None:
