@@ -180,6 +180,7 @@ def test_every_flag_shows_the_variable_that_sets_it() -> None:
 
 
 def test_variables_stand_in_for_flags(tmp_path: Path) -> None:
+    (tmp_path / "store" / ".arco").mkdir(parents=True)
     run = arco(
         "doctor",
         ARCO_ROOT=str(tmp_path / "store"),

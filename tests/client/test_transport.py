@@ -249,8 +249,8 @@ def test_a_change_whose_answer_was_lost_is_made_once(tmp_path: Path) -> None:
 
 def test_where_tokens_are_asked_for_one_is_needed(tmp_path: Path) -> None:
     root, file = tmp_path / "store", tmp_path / "token"
-    file.write_text(arco("token", "mint", "user:ana", "--root", root).stdout)
     with serving(root, "--auth", "local") as served:
+        file.write_text(arco("token", "mint", "user:ana", "--root", root).stdout)
         stranger = served.arco("catalog", "list")
         forger = served.arco("catalog", "list", ARCO_TOKEN="e30.e30.e30")
         known = served.arco("catalog", "create", "lake", "--json", ARCO_TOKEN_FILE=str(file))
