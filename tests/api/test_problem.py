@@ -1,6 +1,7 @@
 """Errors on the wire: every error class has a problem type, and no message shows the store."""
 
 import pytest
+from msgspec import UNSET
 
 from arco.api.http.problem import PROBLEM_TYPES, HttpError, headers_of, loggable, problem_of
 from arco.core import errors
@@ -101,6 +102,15 @@ def test_an_unexpected_error_reveals_nothing() -> None:
     problem = problem_of(ValueError("/srv/lake/secret"))
     assert (problem.status, problem.code) == (500, "internal")
     assert "secret" not in problem.detail
+
+
+def test_a_next_step_that_says_nothing_is_left_out() -> None:
+    for kind in (errors.Invalid, errors.InvalidView, errors.ContradictoryUpdate):
+        assert problem_of(kind("page_size is 1 to 1,000, not 0")).next_step is UNSET
+    assert problem_of(errors.KeyReused("the key is taken")).next_step
+    advised = errors.Invalid("the body is compressed")
+    advised.add_note("Send it as it is.")
+    assert problem_of(advised).next_step == "Send it as it is."
 
 
 def test_notes_on_an_error_are_its_next_step() -> None:

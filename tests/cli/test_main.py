@@ -180,6 +180,7 @@ def test_every_flag_shows_the_variable_that_sets_it() -> None:
 
 
 def test_variables_stand_in_for_flags(tmp_path: Path) -> None:
+    (tmp_path / "store" / ".arco").mkdir(parents=True)
     run = arco(
         "doctor",
         ARCO_ROOT=str(tmp_path / "store"),
@@ -231,6 +232,7 @@ def test_two_variables_that_exclude_each_other_are_misuse(store: str) -> None:
     "name", ["ARCO_ROOT", "ARCO_STORE", "ARCO_STORAGE_BUCKET", "ARCO_TENANT", "ARCO_DEBUG"]
 )
 def test_a_variable_that_is_empty_is_not_set(name: str, tmp_path: Path) -> None:
+    (tmp_path / ".arco").mkdir()
     run = arco("doctor", "--json", "--no-fsync", cwd=tmp_path, ARCO_NO_FSYNC="", **{name: ""})
 
     assert run.returncode == 0, run.stderr

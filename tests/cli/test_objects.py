@@ -274,3 +274,21 @@ def test_help_gives_an_example_for_every_verb(kind: str) -> None:
     for verb in {"add", "change", "drop"} if kind == "column" else verbs:
         assert f"  arco {kind} {verb} " in shown or f"  arco {kind} {verb}\n" in shown
     assert command.arco(kind, "drop", "--help").stdout.count("Examples:") == 1
+
+
+def test_a_dropped_default_catalog_stays_away_until_it_is_brought_back(tmp_path: Path) -> None:
+    with serving(tmp_path / "store") as first:
+        first.done("schema", "create", "sales")
+        first.done("catalog", "drop", "default", "--force")
+    with serving(tmp_path / "store") as second:
+        assert second.items("catalog", "list") == []
+        assert "there is no catalog 'default'" in second.arco("schema", "list").stderr
+        second.done("catalog", "undrop", "default")
+        assert [each["name"] for each in second.items("schema", "list")] == ["sales"]
+
+
+def test_an_invalid_request_points_at_the_help_of_the_command(arco: Served) -> None:
+    run = arco.arco("view", "create", "sales.empty", "--sql", "select 1")
+    assert run.returncode == 2
+    assert "Change the request" not in run.stderr
+    assert "See `arco view create --help`." in run.stderr

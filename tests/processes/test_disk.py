@@ -30,6 +30,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_read_only_root_is_refused_in_one_sentence(disk: Path, is_new: bool) -> None:
     root = disk / "store"
     if not is_new:
+        (root / ".arco").mkdir(parents=True)
         made = arco("doctor", "--root", root)
         assert made.returncode == 0, made.stderr
     subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)

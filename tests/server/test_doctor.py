@@ -13,9 +13,8 @@ import pytest
 from arco import __version__
 from arco.core.errors import Denied
 from arco.core.runtime import Runtime
-from arco.core.scope import Scope
 from arco.server.doctor import check_file_system, check_java, check_store
-from arco.storage.address import parse_address
+from arco.server.workspace_address import WorkspaceAddress
 from tests.cli.command import ARCO, arco, is_one_sentence
 from tests.core.test_java import fake_java
 from tests.faults.running import running_server
@@ -37,8 +36,28 @@ def _check(report: dict[str, Any], name: str) -> dict[str, Any]:
     return found
 
 
+def _store(root: Path) -> Path:
+    """A directory that was made for a store."""
+    root.mkdir(parents=True, exist_ok=True)
+    return root
+
+
+def test_a_directory_that_does_not_exist_fails_and_is_not_created(tmp_path: Path) -> None:
+    run = arco("doctor", "--root", tmp_path / "typo", "--json")
+
+    opens = _check(_report(run.stdout), "opens")
+    root = tmp_path / "typo"
+    assert run.returncode == 1
+    assert (opens["status"], opens["figure"]) == (
+        "failed",
+        f"there is no Arco store at file://{root}",
+    )
+    assert f"`arco up --root {root}`" in opens["next_step"]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_good_directory_passes_and_every_check_has_a_figure(tmp_path: Path) -> None:
-    run = arco("doctor", "--root", tmp_path / "store")
+    run = arco("doctor", "--root", _store(tmp_path / "store"))
 
     assert run.returncode == 0, run.stdout
     assert run.stderr == ""
@@ -49,6 +68,8 @@ def test_a_good_directory_passes_and_every_check_has_a_figure(tmp_path: Path) ->
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_store_passes(kind: str, request: pytest.FixtureRequest) -> None:
     url = store_url(kind, request)
+    if kind == "local":
+        _store(Path(url))
 
     run = arco("doctor", "--store", url, "--json", "--no-fsync")
 
@@ -65,7 +86,7 @@ def test_every_kind_of_store_passes(kind: str, request: pytest.FixtureRequest) -
 
 
 def test_only_the_object_that_proves_put_if_absent_remains(tmp_path: Path) -> None:
-    assert arco("doctor", "--root", tmp_path).returncode == 0
+    assert arco("doctor", "--root", _store(tmp_path)).returncode == 0
 
     objects = [path for path in tmp_path.rglob("*") if path.is_file()]
 
@@ -73,7 +94,7 @@ def test_only_the_object_that_proves_put_if_absent_remains(tmp_path: Path) -> No
 
 
 def test_probes_of_an_interrupted_run_are_deleted_an_hour_later(tmp_path: Path) -> None:
-    assert arco("doctor", "--root", tmp_path).returncode == 0
+    assert arco("doctor", "--root", _store(tmp_path)).returncode == 0
     old, young = tmp_path / PROBE / "race-old.json", tmp_path / PROBE / "race-young.json"
     old.write_text("{}")
     young.write_text("{}")
@@ -91,13 +112,14 @@ def test_probes_of_an_interrupted_run_are_deleted_an_hour_later(tmp_path: Path) 
 
 
 def test_it_checks_the_given_tenant_and_workspace(tmp_path: Path) -> None:
-    run = arco("doctor", "--root", tmp_path, "--tenant", "acme", "--workspace", "main")
+    run = arco("doctor", "--root", _store(tmp_path), "--tenant", "acme", "--workspace", "main")
 
     assert run.returncode == 0
     assert (tmp_path / "tenant=acme/workspace=main/_probe/put-if-absent.json").exists()
 
 
 def test_without_flags_it_checks_the_default_directory(tmp_path: Path) -> None:
+    _store(tmp_path / ".arco")
     run = arco("doctor", cwd=tmp_path)
 
     assert run.returncode == 0
@@ -291,9 +313,9 @@ async def test_a_network_file_system_fails_with_the_reason(
     runtime: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("arco.storage.mounts.filesystem_of", lambda path: "nfs4")
-    address = parse_address(str(tmp_path / "store"))
+    address = WorkspaceAddress(root=str(tmp_path / "store"))
 
-    *_, last = [each async for each in check_store(address, Scope(), runtime, fsync=True)]
+    *_, last = [each async for each in check_store(address, runtime)]
 
     assert (last.name, last.status) == ("opens", "failed")
     assert "network" in last.figure
@@ -302,7 +324,7 @@ async def test_a_network_file_system_fails_with_the_reason(
 
 def test_a_terminal_without_unicode_gets_words_instead_of_ticks(tmp_path: Path) -> None:
     run = subprocess.run(
-        [ARCO, "doctor", "--root", tmp_path],
+        [ARCO, "doctor", "--root", _store(tmp_path)],
         capture_output=True,
         text=True,
         check=False,

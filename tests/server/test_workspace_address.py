@@ -1,6 +1,7 @@
 """Commands that only read report a store or key that is missing, and create nothing."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,24 @@ import pytest
 from tests.cli.command import Run, arco, is_one_sentence
 from tests.cli.serving import serving
 
-READING = [("verify",), ("gc",), ("gc", "--dry-run"), ("sql", "SELECT 1")]
+READING = [
+    ("verify",),
+    ("gc",),
+    ("gc", "--dry-run"),
+    ("sql", "SELECT 1"),
+    ("sql", "SELECT 1", "--fresh"),
+    ("quarantine", "list"),
+    ("preview", "sales.orders"),
+    ("lineage", "sales.orders"),
+    ("runs",),
+    ("runs", "last"),
+    ("logs", "last", "report"),
+    ("cancel", "last"),
+    ("partitions", "clear", "sales.orders", "all", "--yes"),
+    ("partitions", "add", "customer", "acme", "--remove"),
+    ("token", "mint", "user:ana"),
+]
+PLANNING = [("explain", "silver.ones"), ("partitions", "silver.ones"), ("retry", "last")]
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +47,40 @@ def test_a_directory_without_a_store_is_reported_and_not_changed(
     assert run.returncode == 1
     assert run.stdout == ""
     assert is_one_sentence(run.stderr), run.stderr
-    assert "there is no store at" in run.stderr
+    assert "there is no Arco store at" in run.stderr
+    assert f"make one with `arco up --root {os.path.normpath(tmp_path / folder)}`" in run.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", PLANNING)
+def test_what_only_reads_for_a_project_creates_no_store(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "pipelines" / "a.py").write_text(
+        "from arco import sql\nsql('silver.ones', query='select 1 as one')\n"
+    )
+    run = arco(*command, "--root", "typo", "--project", tmp_path, cwd=tmp_path)
+    assert run.returncode == 1
+    assert f"there is no Arco store at file://{tmp_path}/typo" in run.stderr
+    assert not (tmp_path / "typo").exists()
+
+
+def test_the_plan_of_the_first_run_needs_no_store(tmp_path: Path) -> None:
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "pipelines" / "a.py").write_text(
+        "from arco import sql\nsql('silver.ones', query='select 1 as one')\n"
+    )
+    run = arco("plan", "--root", "new", "--no-fsync", "--project", tmp_path, cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert "silver.ones" in run.stdout
+
+
+def test_what_writes_creates_the_store(tmp_path: Path) -> None:
+    run = arco("partitions", "add", "customer", "acme", "--root", tmp_path / "new", "--no-fsync")
+    assert run.returncode == 0, run.stderr
+    listed = arco("runs", "--root", tmp_path / "new")
+    assert (listed.returncode, listed.stdout[:11]) == (0, "No runs yet")
 
 
 @pytest.mark.parametrize("flag", ["--tenant", "--workspace"])

@@ -153,7 +153,6 @@ def _compact(
         raise Invalid("--no-spark leaves nothing to do: leave it out, or serve without --once")
     require_spark()
     spark.check()
-    address.check_exists()
     runtime, settings = system_runtime(), CompactionSettings(spark, rows)
     with _status_line() as show:
         if once:

@@ -1,17 +1,12 @@
 """`arco doctor`: whether this machine, with this store, can keep the guarantees of Arco."""
 
 import sys
-from typing import TYPE_CHECKING
 
 from arco.cli.output import print_document
 from arco.cli.settings import Flag
 from arco.server.finding import DoctorFinding, FindingStatus
 from arco.server.locations import AllowedLocations
 from arco.server.workspace_address import WorkspaceAddress
-
-if TYPE_CHECKING:
-    from arco.core.scope import Scope
-    from arco.storage.address import Address
 
 FORMAT = 1
 
@@ -111,19 +106,17 @@ def doctor(
         "workspace": scope.workspace,
     }
     report = DoctorReport(subject, as_json=json)
-    run(_check_store(report, address.address(), scope, fsync=not address.no_fsync))
+    run(_check_store(report, address))
     if deep and report.is_good:
         run(_check_workspace(report, address, locations or AllowedLocations(), quiet=json))
     return 0 if report.close() else 1
 
 
-async def _check_store(
-    report: DoctorReport, address: "Address", scope: "Scope", *, fsync: bool
-) -> None:
+async def _check_store(report: DoctorReport, address: WorkspaceAddress) -> None:
     from arco.core.runtime import system_runtime
     from arco.server.doctor import check_store
 
-    async for finding in check_store(address, scope, system_runtime(), fsync=fsync):
+    async for finding in check_store(address, system_runtime()):
         report.add(finding)
 
 

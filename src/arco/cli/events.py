@@ -216,7 +216,6 @@ def _query(address: WorkspaceAddress, query: str) -> "pa.Table":
     from arco.cli.sql import query_store
     from arco.core.tasks import run
 
-    address.check_exists()
     return run(query_store(address, query, None, fresh=False))
 
 

@@ -59,7 +59,6 @@ def gc(
     address, retention = address or WorkspaceAddress(), retention or MetadataRetention()
     runs, locations = runs or RunRetention(), locations or AllowedLocations()
     check_all(retention, runs, locations)
-    address.check_exists()
     work = _collect(address, retention, runs, locations, compactor, dry_run=dry_run, quiet=json)
     collections, tables, parquet, ran = run(work)
     if json:

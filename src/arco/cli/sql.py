@@ -78,7 +78,6 @@ def sql(
         with server.open() as arco:
             table = arco.query_arrow(text, as_of=as_of, fresh=fresh)
     else:
-        address.check_exists()
         table = run(query_store(address, text, as_of, fresh=fresh))
     if arrow is not None:
         write_arrow(table, arrow)

@@ -57,7 +57,6 @@ def verify(
 
     address, domains = address or WorkspaceAddress(), _domains(domain)
     anchors = _anchors(expect, domains)
-    address.check_exists()
     reports = run(_verify(address, domains, anchors, every=every, quiet=json))
     if all(report.ok and report.head < 0 for report in reports):
         reports[0] = _empty_report(reports[0], address, quiet=json)

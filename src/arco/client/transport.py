@@ -327,7 +327,9 @@ def response_error(response: httpx2.Response, url: str) -> ArcoError:
     kind = _KINDS.get(problem.code) or _by_status(response.status_code)
     steps = (step for each, step in _CLIENT_STEPS.items() if issubclass(kind, each))
     message = problem.detail or f"the server answered with the code {problem.code}"
-    return advise(kind(message), next(steps, problem.next_step or kind.next_step))
+    # The message of an invalid request says what to change; the command line adds its --help.
+    default = "" if kind is Invalid else kind.next_step
+    return advise(kind(message), next(steps, problem.next_step or default))
 
 
 def not_running(url: str) -> Unavailable:

@@ -63,9 +63,9 @@ class ServerContext:
     log: Log
     metrics: Metrics
 
-    async def open_stores(self) -> Stores:
+    async def open_stores(self, *, create: bool = True) -> Stores:
         """The store in each role, after the backend was probed."""
-        backend = open_observed_backend(self.address, self.runtime, self.metrics)
+        backend = open_observed_backend(self.address, self.runtime, self.metrics, create=create)
         scope = self.address.scope()
         return {
             role: await open_store(backend, self.runtime, role=role, scope=scope) for role in _ROLES

@@ -13,17 +13,15 @@ from arco.compactor.inspection import Inspection, inspect_domain
 from arco.core.errors import ArcoError, Denied, Invalid
 from arco.core.java import OLDEST_JAVA, NoJava, find_java
 from arco.core.runtime import Runtime
-from arco.core.scope import Scope
 from arco.iceberg.files import TableFiles
 from arco.iceberg.location import Locations
 from arco.iceberg.pointer_check import PointerCheck, PointerReport
 from arco.server.finding import DoctorFinding, FindingStatus, error_finding, failed, ok
 from arco.server.locations import AllowedLocations
 from arco.server.store_check import StoreCheck
-from arco.server.workspace_address import WorkspaceAddress, describe
+from arco.server.workspace_address import WorkspaceAddress
 from arco.storage.address import Address
 from arco.storage.mounts import require_local
-from arco.storage.open import open_backend
 from arco.storage.roles import Role
 from arco.storage.store import Store
 
@@ -51,18 +49,19 @@ _ICEBERG_TABLES = "iceberg tables"
 
 
 async def check_store(
-    address: Address, scope: Scope, runtime: Runtime, *, fsync: bool
+    workspace: WorkspaceAddress, runtime: Runtime
 ) -> AsyncIterator[DoctorFinding]:
     """Check this machine and a store; the last finding is that the store cannot be opened, if so."""
     yield check_python()
     yield check_java()
+    address = workspace.address()
     is_local = address.scheme == "file"
     try:
         if is_local:
             yield check_file_system(Path(address.place))
         elif address.scheme == "memory":
             yield DoctorFinding("memory", FindingStatus.NOTE, "of this process", _LOST_AT_RESTART)
-        backend = open_backend(address, runtime, fsync=fsync)
+        backend = workspace.backend(runtime, create=is_local and _is_prepared(address))
     except ArcoError as problem:
         lacks_account = address.scheme == "az" and "account" not in address.options
         if lacks_account and isinstance(problem, Invalid):
@@ -70,7 +69,9 @@ async def check_store(
         else:
             yield error_finding("opens", problem, is_local=is_local)
         return
-    async for finding in StoreCheck(backend, runtime, scope, describe(address)).findings():
+    async for finding in StoreCheck(
+        backend, runtime, workspace.scope(), workspace.describe()
+    ).findings():
         yield finding
 
 
@@ -135,6 +136,11 @@ def check_java() -> DoctorFinding:
     if java.version < OLDEST_JAVA:
         return DoctorFinding("java", FindingStatus.NOTE, figure, _SPARK_NEEDS_JAVA)
     return ok("java", figure, version=java.version)
+
+
+def _is_prepared(address: Address) -> bool:
+    """Whether a new store may be meant: a directory that does not exist is misspelt."""
+    return Path(address.place).is_dir()
 
 
 def check_file_system(directory: Path) -> DoctorFinding:

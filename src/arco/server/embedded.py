@@ -40,17 +40,19 @@ async def embedded_server(
     settings: ServerSettings | None = None,
     port: int = 0,
     needs_coordinator: bool = True,
+    creates_store: bool = True,
 ) -> AsyncIterator[EmbeddedServer]:
     """Serve Arco without Spark for as long as the block lasts; the command handles signals.
 
     With `needs_coordinator` it is refused while another process coordinates runs. Without, it only reads
     runs, and takes the lock for the moment that it needs to end runs whose process was killed.
+    Without `creates_store`, a local directory that holds no store is `NotFound`.
     """
     settings = replace(settings or ServerSettings(), coordinates_runs=needs_coordinator)
     log = log_to_stderr(runtime, LogLevel.ERROR)
     context = ServerContext(address, runtime, log, Metrics())
     async with log_slow_startup(runtime, log) as wait:
-        stores = await context.open_stores()
+        stores = await context.open_stores(create=creates_store)
         server = await open_server(context, stores, settings, _unless_full(wait))
     services, coordinator = server.services, server.coordinator
     coordinator.reports_first_problem = False  # `check` below raises it to the user

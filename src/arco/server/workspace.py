@@ -175,10 +175,10 @@ def client_settings(address: WorkspaceAddress) -> dict[str, str]:
 
 
 def open_observed_backend(
-    address: WorkspaceAddress, runtime: "Runtime", metrics: "Metrics"
+    address: WorkspaceAddress, runtime: "Runtime", metrics: "Metrics", *, create: bool = True
 ) -> "Backend":
-    """The backend of the store, with every request counted."""
-    backend = address.backend(runtime)
+    """The backend of the store, with every request counted; a server creates a missing local store."""
+    backend = address.backend(runtime, create=create)
     return ObservedBackend(backend, metrics, runtime.clock, metrics.store_pending)
 
 

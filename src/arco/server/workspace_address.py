@@ -73,10 +73,16 @@ class WorkspaceAddress:
         """The address of the store for a message."""
         return describe(self.address())
 
-    def backend(self, runtime: "Runtime") -> "Backend":
-        """Open the backend of the store."""
+    def backend(self, runtime: "Runtime", *, create: bool = False) -> "Backend":
+        """Open the backend of the store.
+
+        Without `create`, a local directory that holds no store is `NotFound`, and nothing is written to it:
+        a command that reads must not turn a misspelt directory into an empty store.
+        """
         from arco.storage.open import open_backend
 
+        if not create:
+            self._check_exists()
         return open_backend(self.address(), runtime, fsync=not self.no_fsync)
 
     def exists(self) -> bool:
@@ -84,11 +90,11 @@ class WorkspaceAddress:
         address = self.address()
         return address.scheme != "file" or _holds_a_store(Path(address.place))
 
-    def check_exists(self) -> None:
-        """`NotFound` if there is no store: opening would create it, and a read-only command must not."""
+    def _check_exists(self) -> None:
         if not self.exists():
-            missing = NotFound(f"there is no store at {self.describe()}")
-            missing.add_note("Check --root and --store.")
+            missing = NotFound(f"there is no Arco store at {self.describe()}")
+            start = f"arco up {self.flags()}".rstrip()
+            missing.add_note(f"Check --root and --store, or make one with `{start}`.")
             raise missing
 
     def flags(self) -> str:
@@ -154,7 +160,8 @@ class WorkspaceAddress:
         """The signing key of this installation, created on first use in a local store's directory.
 
         If ARCO_SIGNING_KEY_FILE names a file that does not exist, the path is most often wrong or a mount
-        has failed, and a new key would invalidate every token: only `make_named` creates it.
+        has failed, and a new key would invalidate every token: only `make_named` creates it. In a directory
+        without a store no key is created either.
         """
         from arco.storage.signing import installation_key
 
@@ -168,6 +175,7 @@ class WorkspaceAddress:
             raise Invalid(
                 f"set {KEY_FILE} to a file with the installation's key: this store cannot hold it"
             )
+        self._check_exists()
         return installation_key(Path(address.place) / ".arco" / "key", rng)
 
 

@@ -46,6 +46,7 @@ def test_what_a_task_prints_is_in_its_log_and_not_on_stdout(project: Path) -> No
 def test_what_is_printed_while_a_project_is_loaded_goes_to_stderr(
     project: Path, command: tuple[str, ...]
 ) -> None:
+    (project / "place" / ".arco").mkdir(parents=True)  # a store: `plan` creates none
     ran = arco(*command, "--json", cwd=project)
     assert json.loads(ran.stdout)
     assert "a module is loaded" in ran.stderr

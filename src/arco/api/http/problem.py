@@ -73,7 +73,7 @@ class ProblemType:
     error: type[BaseException]
     status: int
     title: str
-    next_step: str | None = None  # where it differs from the `next_step` of the class
+    next_step: str | None = None  # where it differs from that of the class; "" for none
     detail: str | None = None  # the fixed sentence, where the error's own message is not sent
 
 
@@ -88,7 +88,7 @@ PROBLEM_TYPES = (
         409,
         "The idempotency key has expired",
     ),
-    ProblemType(Invalid, 400, "The request is not valid"),
+    ProblemType(Invalid, 400, "The request is not valid", ""),  # `detail` says what to change
     ProblemType(
         Unauthenticated,
         401,

@@ -55,11 +55,16 @@ class ConnectedArco:
 
 @asynccontextmanager
 async def connect_arco(
-    target: ArcoTarget, runtime: "Runtime", *, needs_coordinator: bool = True
+    target: ArcoTarget,
+    runtime: "Runtime",
+    *,
+    needs_coordinator: bool = True,
+    creates_store: bool = False,
 ) -> AsyncIterator[ConnectedArco]:
     """The Arco behind the flags.
 
-    An embedded one that needs the coordinator is refused while another process has it.
+    An embedded one that needs the coordinator is refused while another process has it. A local directory
+    that holds no store is refused too, unless the command `creates_store`.
     """
     if target.is_embedded:
         from arco.server.embedded import embedded_server
@@ -69,7 +74,10 @@ async def connect_arco(
             target.address, runtime, lambda line: print(line, file=sys.stderr)
         ).before_command()
         async with embedded_server(
-            target.address, runtime, needs_coordinator=needs_coordinator
+            target.address,
+            runtime,
+            needs_coordinator=needs_coordinator,
+            creates_store=creates_store,
         ) as embedded:
             yield ConnectedArco(embedded.url, embedded.coordinator, None, embedded.host)
         return
@@ -84,7 +92,11 @@ async def connect_arco(
 
 
 def call_arco(
-    target: ArcoTarget, work: "Callable[[Arco], T]", *, needs_coordinator: bool = False
+    target: ArcoTarget,
+    work: "Callable[[Arco], T]",
+    *,
+    needs_coordinator: bool = False,
+    creates_store: bool = False,
 ) -> T:
     """The result of `work` with a client of the Arco behind the flags."""
     if not target.is_embedded:
@@ -96,7 +108,9 @@ def call_arco(
     runtime = system_runtime()
 
     async def connected() -> T:
-        connection = connect_arco(target, runtime, needs_coordinator=needs_coordinator)
+        connection = connect_arco(
+            target, runtime, needs_coordinator=needs_coordinator, creates_store=creates_store
+        )
         async with connection as embedded:
             return await call_in_thread(target, embedded, runtime, work)
 

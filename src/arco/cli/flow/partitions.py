@@ -119,7 +119,7 @@ def add(
         flow = arco.flow
         (flow.remove_partition_values if remove else flow.add_partition_values)(dimension, values)
 
-    call_arco(ArcoTarget(server, address), change)
+    call_arco(ArcoTarget(server, address), change, creates_store=not remove)
     if json:
         print_document({"dimension": dimension, "values": values, "removed": remove})
     else:

@@ -80,8 +80,10 @@ def plan(
     loaded, runtime = load(project, format_), system_runtime()
 
     async def work() -> "Plan":
+        target = ArcoTarget(server, address)
+        # Before the first run there is no store, and the plan of it is what a user wants to see.
         async with connect_arco(
-            ArcoTarget(server, address), runtime, needs_coordinator=False
+            target, runtime, needs_coordinator=False, creates_store=True
         ) as arco:
             now_ms = runtime.clock.now_ms()
             return await make_plan(arco.coordinator, loaded, selection, choice, now_ms)

@@ -168,7 +168,7 @@ class RunSession:
     async def start(self, selection: Sequence[str], choice: PartitionChoice) -> int:
         """Start a run of what has to be made; the exit code."""
         request = self._request
-        async with connect_arco(request.target, self._runtime) as arco:
+        async with connect_arco(request.target, self._runtime, creates_store=True) as arco:
             arco.host(self._name)
             now_ms = self._runtime.clock.now_ms()
             plan = await make_plan(arco.coordinator, request.loaded, selection, choice, now_ms)

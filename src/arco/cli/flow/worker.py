@@ -152,7 +152,7 @@ class _Working:
 
         runtime = system_runtime()
         name = self._name or worker_name(runtime)
-        async with connect_arco(self._reach, runtime) as arco:
+        async with connect_arco(self._reach, runtime, creates_store=True) as arco:
             files = self._files
             spark_executor = make_executor(files.loaded, files.modules, arco, self._spark, runtime)
             code = ReloadingProject(files, self._load, spark_executor, self._print_line)
