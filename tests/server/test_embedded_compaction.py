@@ -1,6 +1,5 @@
 """Compaction by commands: only of many segments, shown in a line, and never a failure of the command."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -42,7 +41,7 @@ async def test_without_spark_the_command_to_run_is_shown(
     lines: list[str] = []
     runtime = system_runtime()
     place = await _worked(tmp_path, runtime)
-    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.setattr("arco.server.embedded_compaction.is_spark_installed", lambda: False)
     await EmbeddedCompaction(place, runtime, lines.append, max_segments=FEW).before_command()
     [line] = lines
     assert "segments wait to be compacted" in line
