@@ -67,9 +67,9 @@ differential: $(READY) ## Fold random events in different ways and compare the r
 fuzz: setup ## Send REQUESTS=20000 generated requests to the API (schemathesis); fails on any 5xx
 	$(BIN)/python -m tests.api.fuzz --requests $(REQUESTS)
 
-bench: $(READY) ## Print the speed table, each line beside a baseline of the same run
+bench: $(READY) ## Print the speed table, each line beside a baseline of the same run; ONLY="name ..."
 	@$(MAKE) --no-print-directory $(PEERS_READY) || echo "Dagster and Prefect could not be installed: the table is printed without them."
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench $(ONLY)
 
 interop: setup $(INTEROP_READY) ## Spark, PyIceberg, DuckDB, RCK; tests that need building or much time; KILLS=200
 	@tools/build_minio

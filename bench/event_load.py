@@ -20,7 +20,7 @@ from bench.process import Server, arco_up
 _BATCH = 500
 _APPEND_S = 15.0
 _WRITERS = 4
-_STEADY_S = float(os.environ.get("STEADY_SECONDS", "300"))
+_STEADY_S = float(os.environ.get("STEADY_SECONDS", "120"))
 _A_SECOND = 500
 _TICK_S = 0.1
 _PATIENCE_S = 60.0

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from bench.figure import Figure
 
-_PAIRS = 10
+_PAIRS = 6
 _JOB_S = 5.0
 _FIRST_ROWS = 4_000_000
 _QUERY_MS = 150.0
