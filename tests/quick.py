@@ -61,6 +61,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.xdist_group(item.path.relative_to(_TESTS).as_posix()))
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Fail if groups have no effect: each process would start the servers and Sparks of all files."""
+    grouped = [item for item in session.items if item.get_closest_marker("xdist_group")]
+    if session.config.getoption("loadgroup", default=False):
+        if lost := [item.nodeid for item in grouped if "@" not in item.nodeid]:
+            raise pytest.UsageError(f"pytest-xdist ignores the group of {lost[0]}")
+
+
 def _is_below(item: pytest.Item, paths: tuple[str, ...]) -> bool:
     path = item.path.relative_to(_TESTS)
     return any(path.is_relative_to(each) for each in paths)
