@@ -63,10 +63,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Fail if groups have no effect: each process would start the servers and Sparks of all files."""
+    if not session.config.getoption("loadgroup", default=False):
+        return
     grouped = [item for item in session.items if item.get_closest_marker("xdist_group")]
-    if session.config.getoption("loadgroup", default=False):
-        if lost := [item.nodeid for item in grouped if "@" not in item.nodeid]:
-            raise pytest.UsageError(f"pytest-xdist ignores the group of {lost[0]}")
+    if lost := [item.nodeid for item in grouped if "@" not in item.nodeid]:
+        raise pytest.UsageError(f"pytest-xdist ignores the group of {lost[0]}")
 
 
 def _is_below(item: pytest.Item, paths: tuple[str, ...]) -> bool:
