@@ -6,6 +6,9 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
+# Where it is set, each of hundreds of processes would compile the same modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 SEEDS ?= 1000
 REQUESTS ?= 20000
 KILLS ?= 200

@@ -10,6 +10,7 @@ larger groups, which the conftest of each folder names.
 
 import os
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def _is_below(item: pytest.Item, paths: tuple[str, ...]) -> bool:
-    path = item.path.relative_to(_TESTS)
+    return _is_file_below(item.path, paths)
+
+
+@cache
+def _is_file_below(file: Path, paths: tuple[str, ...]) -> bool:
+    path = file.relative_to(_TESTS)
     return any(path.is_relative_to(each) for each in paths)
 
 

@@ -72,6 +72,7 @@ async def test_a_kill_takes_the_sql_engine_with_it(tmp_path: Path) -> None:
 
 async def test_with_local_identity_only_a_token_of_this_installation_opens(tmp_path: Path) -> None:
     ours, others = tmp_path / "ours", tmp_path / "others"
+    (others / ".arco").mkdir(parents=True)
     server = up(ours, "--auth", "local")
     async with running(server), httpx2.AsyncClient(base_url=server.url, trust_env=False) as http:
         assert (await http.get(CATALOG)).status_code == 401

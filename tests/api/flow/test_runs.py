@@ -133,6 +133,7 @@ async def test_a_run_is_triggered_by_the_principal_where_identities_are_required
     tmp_path: Path, auth: Auth
 ) -> None:
     place, runtime = WorkspaceAddress(store=str(tmp_path)), system_runtime()
+    (tmp_path / ".arco").mkdir()
     tokens = LocalTokens(place.signing_key(runtime.rng), runtime)
     longest = f"user:{'a' * 255}"
     headers = {
