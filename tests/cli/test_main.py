@@ -245,3 +245,16 @@ def test_a_bucket_variable_without_its_kind_is_not_taken_for_a_directory(tmp_pat
     assert run.returncode == 2
     assert "gs://lake" in run.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("flags", [(), ("--debug",)])
+def test_code_of_a_project_may_import_pandas(flags: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "pipelines" / "a.py").write_text("import pandas\n")
+    run = subprocess.run(
+        [ARCO, *flags, "validate", "--project", tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "pandas" not in run.stdout + run.stderr

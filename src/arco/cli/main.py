@@ -229,7 +229,7 @@ def main() -> None:
     """The entry point of the `arco` command."""
     if sys.stdout is None:  # closed by the parent process
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - open until the process ends
-    if not _LOADING_PANDAS.intersection(sys.argv[1:2]):
+    if _LOADING_PANDAS.isdisjoint(sys.argv[1:]):  # flags may stand before the command
         hide_pandas()
     try:
         app.meta()
