@@ -82,9 +82,8 @@ async def together(wanted: Run) -> RunStatus:
 
 
 def _arco(wanted: Run, runtime: Runtime) -> AbstractAsyncContextManager[ConnectedArco]:
-    return connect_arco(
-        ArcoTarget(Server(), EmbeddedAddress(root=wanted.root, no_fsync=True)), runtime
-    )
+    target = ArcoTarget(Server(), EmbeddedAddress(root=wanted.root, no_fsync=True))
+    return connect_arco(target, runtime, creates_store=True)
 
 
 @asynccontextmanager
