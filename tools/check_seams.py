@@ -90,6 +90,7 @@ PERMITS = (
     Permit("core/runtime.py", "random", "the system's randomness enters here and nowhere else"),
     Permit("core/tasks.py", "asyncio", "tasks on the running loop are made here and nowhere else"),
     Permit("core/tasks.py", "concurrent.futures", "the threads behind `in_thread`"),
+    Permit("core/tasks.py", "uvloop", "the loop of every process"),
     Permit("flow/define/modules.py", "threading", "imports of users' code wait for each other"),
     Permit("flow/spark/jvm.py", "time", "it bounds its own processor time, in no protocol"),
     Permit(

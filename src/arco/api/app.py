@@ -31,7 +31,7 @@ def make_app(services: Services) -> ASGIApp:
         log=services.log,
     )
     native = Dispatcher(Router(make_routes(services, reads)), context, reads=reads)
-    protocols = ProtocolDispatcher(native, _other_protocols(services, context))
+    protocols = ProtocolDispatcher(native, _other_protocols(services, context, reads))
     return EdgeApp(
         protocols,
         runtime=services.runtime,
@@ -44,7 +44,9 @@ def make_app(services: Services) -> ASGIApp:
     )
 
 
-def _other_protocols(services: Services, context: DispatcherContext) -> dict[str, Dispatcher]:
+def _other_protocols(
+    services: Services, context: DispatcherContext, reads: SnapshotReads
+) -> dict[str, Dispatcher]:
     """The protocols besides the native one, by the first segment of their paths."""
     if services.iceberg is None:
         return {}
@@ -53,7 +55,8 @@ def _other_protocols(services: Services, context: DispatcherContext) -> dict[str
     # read its history, and expects a 404 if there is none.
     blank = frozenset({"namespace"})
     router = Router(routes, heads=False, plus_is_blank=True, may_be_blank=blank)
-    return {ROOT.strip("/"): Dispatcher(router, context, error_format=ICEBERG_ERROR_FORMAT)}
+    dispatcher = Dispatcher(router, context, reads=reads, error_format=ICEBERG_ERROR_FORMAT)
+    return {ROOT.strip("/"): dispatcher}
 
 
 def make_routes(services: Services, reads: SnapshotReads) -> tuple[AnyRoute, ...]:

@@ -11,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Generic, Protocol, TypeVar
 
+import uvloop
+
 T = TypeVar("T")
 Result_co = TypeVar("Result_co", covariant=True)
 
@@ -223,7 +225,8 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     async def main() -> None:
         results.append(await work)
 
-    asyncio.run(main())
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())
     return results[0]
 
 

@@ -166,7 +166,7 @@ class Dispatcher:
         if reply is None:
             call.query = read_query(call.query_string, route.query)
             reply = await route.handler(call)
-            if not call.resolved_names:
+            if not call.resolved_names and self._reads.is_newest(call.head):
                 self._cache.put(key, reply)
         return reply
 

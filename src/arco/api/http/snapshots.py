@@ -153,6 +153,11 @@ class SnapshotReads:
         )
         return cast("Snapshot", both[0]), cast("UnresolvedIds", both[1])
 
+    def is_newest(self, head: Snapshot) -> bool:
+        """Whether no newer snapshot was read since: a handler may have read the head itself."""
+        newest = self._reader.remembered()
+        return newest is not None and newest.sha256 == head.sha256
+
     async def at(self, as_of: str | None, head: Snapshot | None = None) -> Snapshot:
         """The snapshot at a point; the newest is `head`, if that was read already."""
         if as_of is not None:

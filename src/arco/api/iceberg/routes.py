@@ -118,7 +118,7 @@ def iceberg_routes(context: IcebergHandlerContext) -> tuple[AnyRoute, ...]:
     """Every route of the protocol."""
     config = ConfigHandlers(context)
     routes = (
-        _read("GET", f"{ROOT}/v1/config", Operation.ICEBERG_GET_CONFIG, config.get, ConfigQuery),
+        _catalog_read(f"{ROOT}/v1/config", Operation.ICEBERG_GET_CONFIG, config.get, ConfigQuery),
         *_namespaces(NamespaceHandlers(context)),
         *_tables(IcebergTableHandlers(context), MetricsReportHandlers(context)),
         *_views(IcebergViewHandlers(context)),
@@ -130,7 +130,7 @@ def iceberg_routes(context: IcebergHandlerContext) -> tuple[AnyRoute, ...]:
 
 def _namespaces(on: NamespaceHandlers) -> tuple[AnyRoute, ...]:
     return (
-        _read("GET", NAMESPACES, Operation.ICEBERG_LIST_NAMESPACES, on.page, NamespacesQuery),
+        _catalog_read(NAMESPACES, Operation.ICEBERG_LIST_NAMESPACES, on.page, NamespacesQuery),
         _write(
             "POST",
             NAMESPACES,
@@ -138,7 +138,7 @@ def _namespaces(on: NamespaceHandlers) -> tuple[AnyRoute, ...]:
             on.create,
             _body(CreateNamespaceRequest),
         ),
-        _read("GET", NAMESPACE, Operation.ICEBERG_LOAD_NAMESPACE, on.load),
+        _catalog_read(NAMESPACE, Operation.ICEBERG_LOAD_NAMESPACE, on.load),
         _read("HEAD", NAMESPACE, Operation.ICEBERG_NAMESPACE_EXISTS, on.exists),
         _write("DELETE", NAMESPACE, Operation.ICEBERG_DROP_NAMESPACE, on.drop),
         _write(
@@ -153,7 +153,7 @@ def _namespaces(on: NamespaceHandlers) -> tuple[AnyRoute, ...]:
 
 def _tables(on: IcebergTableHandlers, reports: MetricsReportHandlers) -> tuple[AnyRoute, ...]:
     return (
-        _read("GET", TABLES, Operation.ICEBERG_LIST_TABLES, on.page, IcebergPageQuery),
+        _catalog_read(TABLES, Operation.ICEBERG_LIST_TABLES, on.page, reads_tables=True),
         _write(
             "POST", TABLES, Operation.ICEBERG_CREATE_TABLE, on.create, _body(CreateTableRequest)
         ),
@@ -202,7 +202,7 @@ def _tables(on: IcebergTableHandlers, reports: MetricsReportHandlers) -> tuple[A
 
 def _views(on: IcebergViewHandlers) -> tuple[AnyRoute, ...]:
     return (
-        _read("GET", VIEWS, Operation.ICEBERG_LIST_VIEWS, on.page, IcebergPageQuery),
+        _catalog_read(VIEWS, Operation.ICEBERG_LIST_VIEWS, on.page, reads_tables=True),
         _write("POST", VIEWS, Operation.ICEBERG_CREATE_VIEW, on.create, _body(CreateViewRequest)),
         _read("GET", VIEW, Operation.ICEBERG_LOAD_VIEW, on.load),
         _read("HEAD", VIEW, Operation.ICEBERG_VIEW_EXISTS, on.exists),
@@ -254,6 +254,22 @@ def _read(
 ) -> AnyRoute:
     """A route that changes nothing."""
     return Route(method, path, operation, handler, query, (), body, accepts_gzip=True)
+
+
+def _catalog_read(
+    path: str,
+    operation: Operation,
+    handler: Any,
+    query: type[QueryParams] = LenientQuery,
+    *,
+    reads_tables: bool = False,
+) -> AnyRoute:
+    """A read of the catalog alone: its reply is cached. A list of tables or views is read page by page."""
+    if reads_tables:
+        query = IcebergPageQuery
+    return Route(
+        *("GET", path, operation, handler, query, ()), cacheable=True, reads_tables=reads_tables
+    )
 
 
 def _write(

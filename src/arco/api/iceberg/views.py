@@ -32,6 +32,7 @@ class IcebergViewHandlers:
     async def page(self, call: Call[IcebergPageQuery, None]) -> Reply:
         """List the views of a namespace."""
         catalog, namespace = await self._context.catalog(call), namespace_of(call)
+        call.resolved_names = bool(call.unresolved_ids)
         names = partial(self._service.page, catalog, namespace)
         return identifiers_reply(namespace, *await read_page(call.query, names))
 
