@@ -10,9 +10,9 @@ from arco.core import json
 from tests.processes.journal import Answer, ChangeRequest, Document, Journal, Note, Outcome
 
 _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout)
-# Past it the run is stuck, and that is a finding. The wait before a takeover of a key doubles from 2 s on
-# (P13), and a kill may hit each holder in turn: the seventh waits for four minutes in all.
-_PATIENCE_S = 300.0
+# Past it the run is stuck, and that is a finding. Each holder of a key in turn may be killed, and the wait
+# before the next one grows from 2 to 32 s (P13).
+_PATIENCE_S = 200.0
 _TIMEOUT = httpx2.Timeout(40.0, connect=5.0)
 
 

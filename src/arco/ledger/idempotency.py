@@ -44,6 +44,7 @@ from arco.storage.entry import Entry
 from arco.storage.store import Store
 
 TAKEOVER_MS = 2_000
+MAX_TAKEOVER_MS = 32_000  # longer than a server works on a request before it answers
 DEFAULT_LIFE_MS = 24 * 3_600_000
 MIN_LIFE_MS = 3_600_000  # so that collectors need not read the claims of younger keys
 
@@ -258,7 +259,7 @@ class Idempotency:
             )
 
     def _takeover_in_ms(self, chain: Chain, entry: Entry) -> float:
-        """How long the holder still has before a takeover: two seconds, doubled at each (P13)."""
+        """How long the holder still has before a takeover: 2 s, doubled at each up to 32 s (P13)."""
         now_ms, elapsed = self._runtime.clock.now_ms(), self._runtime.clock.elapsed_ms()
         key = chain.key(entry.number)
         seen = self._first_seen.get(key)
@@ -267,7 +268,7 @@ class Idempotency:
             self._first_seen.put(key, seen)
         # The clock of the writer may be ahead: then the time since this process saw the entry counts.
         age = max(now_ms - entry.created_ms, elapsed - seen)
-        return float(TAKEOVER_MS * 2**entry.number - age)
+        return min(TAKEOVER_MS * 2.0**entry.number, MAX_TAKEOVER_MS) - age
 
     async def _work(self, request: _KeyedRequest, mine: Head, claim: Claim) -> Answer | None:
         """Do the work under a claim; None if another process has taken over."""
