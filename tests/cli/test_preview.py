@@ -237,7 +237,9 @@ def test_a_parquet_table_is_shown_also_as_it_was(arco: Served) -> None:
 
     assert shown(arco, "sales.files", "--columns", "n,new") == [["1", ""], ["2", ""], ["3", "x"]]
     assert shown(arco, "sales.files", "--partition", "2026-01-02") == [["2026-01-02", "3", "x"]]
+    assert shown(arco, "sales.files", "--columns", "new") == [[""], [""], ["x"]]
     assert shown(arco, "sales.files", "--where", "n > 2", "--columns", "n") == [["3"]]
+    assert shown(arco, "sales.files", "--where", "new = 'x'", "--columns", "n") == [["3"]]
     assert shown(arco, "sales.files", "--as-of", "0", "--columns", "n") == [["1"], ["2"]]
     assert "no version 9: the newest is 1" in refused(arco, "sales.files", "--as-of", "9")
 

@@ -119,7 +119,8 @@ class RowSelection:
         selected = [self._of(schema.empty_table())]
         missing = self.limit
         for batch in batches:
-            rows = self._of(pa.Table.from_batches([batch])).slice(0, missing)
+            rows = _with_columns(pa.Table.from_batches([batch]), schema)
+            rows = self._of(rows).slice(0, missing)
             selected.append(rows)
             missing -= rows.num_rows
             if missing == 0:
@@ -131,9 +132,7 @@ class RowSelection:
             from arco.query.session import matching_rows
 
             rows = matching_rows(rows, self.where)
-        # A file that is older than a column does not have it: it is null there.
-        has = None if self.columns is None else [c for c in self.columns if c in rows.column_names]
-        return rows if has is None else rows.select(has)
+        return rows if self.columns is None else rows.select(self.columns)
 
     def _check_columns(self, schema: "pa.Schema") -> None:
         unknown = [each for each in self.columns or () if each not in schema.names]
@@ -335,7 +334,10 @@ def _parquet_rows(
         if not paths:
             return pa.schema([(column.name, pa.string()) for column in table.columns])
         with io.new_input(paths[-1]).open() as file:
-            return parquet.read_schema(file)
+            stored = parquet.read_schema(file)
+        # That file may be older than a column of the table: its type follows from other files.
+        added = [column.name for column in table.columns if column.name not in stored.names]
+        return pa.schema([*stored, *(pa.field(name, pa.null()) for name in added)])
 
     return _select(batches(), selection, schema, current.location)
 
@@ -347,6 +349,16 @@ def _values_of(key: str) -> dict[str, str]:
 
 
 # Rows
+
+
+def _with_columns(rows: "pa.Table", schema: "pa.Schema") -> "pa.Table":
+    """The columns of the table: null where a file is older than a column, none that was dropped since."""
+    import pyarrow as pa
+
+    for field in schema:
+        if field.name not in rows.column_names:
+            rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+    return rows.select(schema.names)
 
 
 def _select(
