@@ -147,3 +147,15 @@ def test_another_attempt_says_why_the_one_before_failed() -> None:
     assert lines((running(ORDERS),), (again,))[-1] == (
         f"start     {ORDERS}  attempt 2; attempt 1 failed: ValueError: x"
     )
+
+
+def test_a_terminal_prints_why_a_task_that_starts_again_at_once_had_failed() -> None:
+    progress, out = RunProgress(planned(ORDERS)), io.StringIO()
+    console = Console(file=out, force_terminal=True, width=120, color_system=None)
+    retried = msgspec.structs.replace(running(ORDERS, 2), previous_error="ValueError: x")
+    with ProgressScreen(progress, console, lambda: 0.0) as screen:
+        screen.update(seen(running(ORDERS)))
+        screen.update(seen(retried))
+
+    assert f"start     {ORDERS}  attempt 2; attempt 1 failed: ValueError: x" in out.getvalue()
+    assert f"start     {ORDERS}  missing" not in out.getvalue()

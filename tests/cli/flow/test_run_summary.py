@@ -94,11 +94,14 @@ def test_a_check_that_blocks_is_reported_with_the_tasks_it_blocks() -> None:
     ]
 
 
-def test_an_error_without_end_is_cut() -> None:
-    failures = list(ended(failed(ORDERS[0], "\n".join(["x"] * 100))).failures())
+def test_a_long_error_is_cut_in_the_middle() -> None:
+    error = "\n".join(f"line {number}" for number in range(100))
+    failures = list(ended(failed(ORDERS[0], error)).failures())
 
     assert len(failures) == 16
-    assert failures[-1] == "    ... 86 more lines"
+    assert failures[1] == "    line 0"
+    assert failures[7] == "    ... 86 more lines, see --json ..."
+    assert failures[-1] == "    line 99"
 
 
 def test_many_failures_are_counted() -> None:
@@ -257,6 +260,8 @@ def test_what_a_plan_does_not_make_is_not_all_done_and_shown_with_its_cause() ->
 
     ending = ended(done(ORDERS[0]), plan=plan)
     assert not ending.is_good
+    only_blocked = msgspec.structs.replace(planned(), blocked=(*blocked,))
+    assert run_document(RunProgress(only_blocked))["status"] is None
     [line] = blocked_lines(plan)
     assert line == (
         f"gold.spend ds=2026-01-01..2026-01-03: blocked (APPENDED): rows of {SPEND[0]} exist "

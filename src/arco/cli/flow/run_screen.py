@@ -9,7 +9,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from arco.cli.flow.run_progress import RunProgress, change_lines
+from arco.cli.flow.run_progress import RunProgress, TaskChange, change_lines
 from arco.cli.flow.text_format import format_duration, format_number, shorten
 from arco.cli.rendering import one_line
 from arco.flow.coordinator.messages import Progress, RunView, TaskStatus, TaskView
@@ -29,7 +29,6 @@ STYLES = {
 }
 _BAR = 24
 _MAX_RUNNING = 12
-_QUIET = ACTIVE_STATUSES | {TaskStatus.SUCCESS}
 
 
 class ProgressScreen:
@@ -49,10 +48,7 @@ class ProgressScreen:
     def update(self, view: RunView) -> None:
         """Apply changes: what ended well is only counted, the rest is printed."""
         for change in self._progress.update(view):
-            is_printed = (
-                change.now.status not in _QUIET or change.now.warnings or _warns(change.now)
-            )
-            for line in change_lines(change) if is_printed else ():
+            for line in change_lines(change) if _is_printed(change) else ():
                 self._live.console.print(Text(line, style=STYLES.get(change.now.status, "dim")))
 
     def __enter__(self) -> Self:
@@ -108,5 +104,11 @@ def _rows(rows: int | None) -> str:
     return "" if rows is None else f"{format_number(rows)} rows"
 
 
-def _warns(view: TaskView) -> bool:
-    return any(not each.passed for each in view.checks)
+def _is_printed(change: TaskChange) -> bool:
+    """Whether a change is a problem. A retry that starts at once is one: its line names the failure."""
+    before, now = change.before, change.now
+    if now.status in ACTIVE_STATUSES:
+        was_waiting = before is not None and before.status is TaskStatus.RETRY_WAIT
+        return now.attempt > 1 and not was_waiting
+    fails_a_check = any(not each.passed for each in now.checks)
+    return now.status is not TaskStatus.SUCCESS or bool(now.warnings) or fails_a_check

@@ -24,7 +24,8 @@ HEADINGS = ("WRITTEN", "PARTITIONS", "ROWS", "CHECKS", "TIME")
 
 _MAX_FAILURES = 5  # that are shown with their errors
 _MAX_OF_ONE = 2  # asset, so that it hides no other
-_MAX_LINES = 14  # of one error
+_FIRST_LINES = 6  # of one error: what was raised
+_LAST_LINES = 8  # of one error: the innermost frames, and what to do
 _MAX_OTHERS = 30
 _WHY_CHARS = 160
 _FRAME = re.compile(r"^ *(\S+\.(?:py|sql):\d+) in ", re.MULTILINE)
@@ -115,7 +116,7 @@ class RunSummary:
         for same in others[:_MAX_OTHERS]:
             task, view = same[0]
             name = f"{short_name(task.maker)} {_partitions(same)}".rstrip()
-            yield f"{name}: {view.status.lower()} as well: {_why(view)}"
+            yield f"{name}: {view.status.lower()} as well: {failure_reason(view)}"
         if hidden := sum(len(same) for same in others[_MAX_OTHERS:]):
             run_id = "RUN" if self.progress.run is None else self.progress.run.run_id
             yield f"and {count_of(hidden, 'task')} more: `arco runs {run_id} --status failed,blocked`"
@@ -201,11 +202,11 @@ def _alike(tasks: TaskViews) -> list[list[tuple[PlannedTask, TaskView]]]:
     """Tasks of the same asset that ended alike and for the same reason, together."""
     groups: dict[tuple[str, str, str], list[tuple[PlannedTask, TaskView]]] = {}
     for task, view in tasks:
-        groups.setdefault((task.maker, view.status, _why(view)), []).append((task, view))
+        groups.setdefault((task.maker, view.status, failure_reason(view)), []).append((task, view))
     return list(groups.values())
 
 
-def _why(view: TaskView) -> str:
+def failure_reason(view: TaskView) -> str:
     """Why a task ended badly, in a line: what was raised, and the innermost line of the user's code."""
     if view.status is not TaskStatus.FAILED:
         return "; ".join(check_line(each) for each in failed_checks(view)[:1])
@@ -241,10 +242,13 @@ def _failure(view: TaskView) -> Iterator[str]:
         yield f"    {each.severity}: {check_line(each)}"
     if view.status is TaskStatus.FAILED:
         lines = (view.error or "no reason was reported").rstrip().splitlines()
-        for line in lines[:_MAX_LINES]:
+        hidden = len(lines) - _FIRST_LINES - _LAST_LINES
+        if hidden > 1:
+            lines[_FIRST_LINES:-_LAST_LINES] = [
+                f"... {count_of(hidden, 'more line')}, see --json ..."
+            ]
+        for line in lines:
             yield f"    {one_line(line)}"
-        if len(lines) > _MAX_LINES:
-            yield f"    ... {count_of(len(lines) - _MAX_LINES, 'more line')}"
 
 
 def _checks(tasks: TaskViews) -> str:
@@ -258,12 +262,17 @@ def _checks(tasks: TaskViews) -> str:
     )
 
 
+def _status_without_run(plan: Plan) -> RunStatus | None:
+    """A plan without tasks is a success, unless something that was asked for cannot be made."""
+    return None if plan.blocked or plan.waiting else RunStatus.SUCCESS
+
+
 def run_document(progress: RunProgress) -> dict[str, object]:
-    """A run as one document; a plan without tasks has no run, and is a success."""
+    """A run as one document; a plan without tasks has no run."""
     run, plan = progress.run, progress.plan
     return {
         "run_id": None if run is None else run.run_id,
-        "status": "SUCCESS" if run is None else run.status,
+        "status": _status_without_run(plan) if run is None else run.status,
         "plan_id": plan.plan_id,
         "project": plan.project,
         "requested_at_ms": None if run is None else run.requested_at_ms,

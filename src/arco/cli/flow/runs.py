@@ -258,12 +258,15 @@ def _when(view: "TaskView") -> tuple[float, str]:
 
 def _task(view: "TaskView") -> tuple[str, ...]:
     from arco.cli.flow.run_progress import check_line, failed_checks, took_ms
-    from arco.cli.flow.text_format import first_line, format_duration, format_number, shorten
+    from arco.cli.flow.run_summary import failure_reason
+    from arco.cli.flow.text_format import first_line, format_duration, format_number
+    from arco.flow.coordinator.messages import TaskStatus
 
     failed = failed_checks(view)
     passed = len(view.checks) - len(failed)
     blocking = (check_line(each) for each in failed if each.severity == "error")
-    message = first_line(view.error) or "; ".join(blocking)
+    is_failed = view.status is TaskStatus.FAILED
+    message = failure_reason(view) if is_failed else first_line(view.error) or "; ".join(blocking)
     return (
         view.key,
         view.status.lower(),
@@ -271,7 +274,7 @@ def _task(view: "TaskView") -> tuple[str, ...]:
         format_number(view.rows_written),
         f"{passed}/{len(view.checks)}" if view.checks else "",
         format_duration(took_ms(view)),
-        shorten(message, 100),
+        message,
     )
 
 
