@@ -46,6 +46,9 @@ class QuarantineReference(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     line: Count
 
 
+ReplayCall = Call[QueryParams, QuarantineReference]
+
+
 class ReplayResult(ResponseModel, frozen=True, kw_only=True):
     """The event that was sent again."""
 
@@ -59,38 +62,42 @@ class QuarantineHandlers:
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    async def replay(self, call: Call[QueryParams, QuarantineReference]) -> Reply:
+    async def replay(self, call: ReplayCall) -> Reply:
         """Send the event of a line in quarantine again."""
         line, key = call.body, call.header(b"idempotency-key")
         if key is None:
-            return Reply(200, json.encode(await self.send(line, self.new_id())))
+            return Reply(200, json.encode(await self.send(self.new_id(), call)))
         fingerprint = sha256_hex(json.encode(line))
-        return await apply_once(self._services, call, key, fingerprint, _Replay(self, line))
+        return await apply_once(self._services, call, key, fingerprint, _Replay(self, call))
 
     def new_id(self) -> Ulid:
         """An id for the event that records a replay."""
         return new_ulid(self._services.runtime)
 
-    async def send(self, line: QuarantineReference, record_id: Ulid) -> ReplayResult:
+    async def send(self, record_id: Ulid, call: ReplayCall) -> ReplayResult:
         """Append the event of a line, then the event that records the replay."""
-        event, ingestion = await self._event(line), self._services.ingestion
+        line, ingestion = call.body, self._services.ingestion
+        event = await self._event(line, call.caller)
         try:
             kind = find_kind(event.event_type, event.event_version)
             domain = line.domain if kind.domain == ANY_DOMAIN else kind.domain
             await ingestion.append_again(domain, _as_sent(event), ALL_TYPES, event.caller)
         except Invalid as problem:
             raise Invalid(f"the event is still refused: {problem}") from problem
-        await ingestion.append_event(line.domain, self._record(line, record_id))
+        await ingestion.append_event(
+            line.domain, self._record(line, record_id, call.principal.name)
+        )
         return ReplayResult(event_id=event.event_id, event_type=event.event_type)
 
-    async def _event(self, line: QuarantineReference) -> Envelope:
+    async def _event(self, line: QuarantineReference, caller: str) -> Envelope:
         """The stored event of a line; `Invalid` if the line is not an event."""
         if line.domain not in TIER2:
             raise Invalid(f"domain {line.domain[:40]!r} has no quarantine")
         query = _BODY.format(
             domain=line.domain, stream=parse_ulid(line.stream), segment=line.segment, line=line.line
         )
-        bodies = (await self._services.engine.query(query)).column("body").to_pylist()
+        rows = await self._services.engine.query(query, caller=caller)
+        bodies = rows.column("body").to_pylist()
         if not bodies or bodies[0] is None:
             raise NotFound("no such line is in quarantine")
         try:
@@ -98,7 +105,7 @@ class QuarantineHandlers:
         except Invalid as problem:
             raise Invalid(f"the line is no event, so it cannot be replayed: {problem}") from problem
 
-    def _record(self, line: QuarantineReference, event_id: Ulid) -> Envelope:
+    def _record(self, line: QuarantineReference, event_id: Ulid, actor: str) -> Envelope:
         """The event that records the replay of a line."""
         now = utc(self._services.runtime.clock.now_ms())
         payload = QuarantineReplayed(stream=line.stream, segment=line.segment, line=line.line)
@@ -111,6 +118,7 @@ class QuarantineHandlers:
             idempotency_key=event_id,
             source=Source(type="api"),
             payload=msgspec.Raw(json.encode(payload)),
+            caller=actor,
         )
 
 
@@ -119,7 +127,7 @@ class _Replay:
     """The work of one request under its key."""
 
     quarantine: QuarantineHandlers
-    line: QuarantineReference
+    call: ReplayCall
 
     async def terms(self) -> ClaimTerms:
         return ClaimTerms(ids={_NOTE: self.quarantine.new_id()}, base=0)
@@ -134,7 +142,7 @@ class _Replay:
     async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
         await hold.check()
         try:
-            result = await self.quarantine.send(self.line, Ulid(claim.ids[_NOTE]))
+            result = await self.quarantine.send(Ulid(claim.ids[_NOTE]), self.call)
         except (Invalid, NotFound) as problem:
             document = problem_of(problem)
             return Answer(status=document.status, body=msgspec.Raw(encode_problem(document)))
