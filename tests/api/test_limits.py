@@ -333,7 +333,11 @@ def _all(line: socket.socket) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "coding", ["foo", "identity", "gzip, chunked", "foo, chunked", "chunked, foo"]
+    "coding",
+    [
+        *("foo", "identity", "gzip, chunked", "foo, chunked", "chunked, foo"),
+        "chunked\r\nTransfer-Encoding: gzip",
+    ],
 )
 @pytest.mark.parametrize("path", ["/api/v1/catalogs", "/iceberg/v1/namespaces"])
 def test_a_transfer_coding_that_is_not_known_is_400(api: Served, coding: str, path: str) -> None:

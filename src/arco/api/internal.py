@@ -161,7 +161,7 @@ def make_internal_app(services: InternalServices) -> ASGIApp:
 
 def internal_routes(on: InternalHandlers) -> tuple[AnyRoute, ...]:
     """The routes of the compactor."""
-    no_body = BodySpec(lambda raw: json.decode(raw, EmptyBody), (EmptyBody,), {}, optional=True)
+    no_body = json_body(EmptyBody, {}, optional=True)
     return (
         _route(SYNC_COMPACT, Operation.SYNC_COMPACT, on.sync_compact, json_body(SyncCompact, {})),
         _route(

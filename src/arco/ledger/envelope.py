@@ -189,6 +189,7 @@ def admit(line: bytes, types: EventTypes, stamp: Stamp, number: int = 0) -> Admi
     sent_id = sent.event_id
     event_id = numbered_ulid(stamp.batch, number) if sent_id is None else parse_ulid(sent_id)
     payload, count = _check_payload(sent.payload, kind)
+    json.refuse_duplicate_keys(line)
     event = Envelope(
         event_id=event_id,
         event_type=sent.event_type,

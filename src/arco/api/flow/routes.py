@@ -31,7 +31,6 @@ from arco.api.http.request import QueryParams
 from arco.api.http.route import AnyRoute, BodySpec, ResponseSpec, json_body, read_route
 from arco.api.operations.responses import FlowRunPage, FlowTaskPage
 from arco.api.services import Services
-from arco.core import json
 from arco.flow.coordinator.messages import (
     AttemptReport,
     Heartbeat,
@@ -173,7 +172,7 @@ def _workers(on: WorkerHandlers) -> tuple[AnyRoute, ...]:
 
 def _optional(body_type: Any) -> BodySpec[Any]:
     """A body that may be absent."""
-    return BodySpec(lambda raw: json.decode(raw, body_type), (body_type,), {}, optional=True)
+    return json_body(body_type, {}, optional=True)
 
 
 def _change(

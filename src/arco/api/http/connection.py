@@ -209,10 +209,10 @@ class BoundedConnection(HttpToolsProtocol):
         if size > self.limits.header_bytes:
             self._refuse(_headers_too_large(self.limits))
             return
-        coding = next((text for name, text in self.headers if name == b"transfer-encoding"), b"")
-        if coding and coding.strip().lower() != _CHUNKED:
-            self._refuse(_unknown_coding(coding))
-            return
+        for name, coding in self.headers:
+            if name == b"transfer-encoding" and coding.strip().lower() != _CHUNKED:
+                self._refuse(_unknown_coding(coding))
+                return
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:

@@ -12,8 +12,6 @@ from arco.core import json
 Q = TypeVar("Q", bound=QueryParams)
 B = TypeVar("B")
 
-_CHECKED_BYTES = 1024 * 1024
-
 # By the name of the placeholder, the innermost first. A view is a table to the catalog.
 _TARGETS = {
     "table": TargetKind.TABLE,
@@ -55,13 +53,9 @@ def json_body(body_type: type[B], example: object, *, optional: bool = False) ->
 
 
 def decode_body(raw: bytes, body_type: type[B]) -> B:
-    """`raw` as a `body_type`, or `Invalid`, also for a repeated key.
-
-    Bodies over 1 MiB come from Arco's own processes, which repeat no key.
-    """
+    """`raw` as a `body_type`, or `Invalid`, also for a repeated key."""
     body = json.decode(raw, body_type)
-    if len(raw) <= _CHECKED_BYTES:
-        json.refuse_duplicate_keys(raw)
+    json.refuse_duplicate_keys(raw)
     return body
 
 

@@ -11,7 +11,7 @@ import msgspec
 from arco.access.authorization import Operation
 from arco.api.http.reply import Reply
 from arco.api.http.request import Call, LenientQuery, QueryParams
-from arco.api.http.route import AnyRoute, BodySpec, Route
+from arco.api.http.route import AnyRoute, BodySpec, Route, json_body
 from arco.api.iceberg.context import IcebergHandlerContext, json_reply
 from arco.api.iceberg.namespaces import NamespaceHandlers
 from arco.api.iceberg.queries import (
@@ -166,7 +166,7 @@ def _tables(on: IcebergTableHandlers, reports: MetricsReportHandlers) -> tuple[A
             f"{TABLE}/unregister",
             Operation.ICEBERG_UNREGISTER_TABLE,
             on.unregister,
-            BodySpec(lambda raw: json.decode(raw, msgspec.Raw), (msgspec.Raw,), {}, optional=True),
+            json_body(msgspec.Raw, {}, optional=True),
         ),
         _write(
             "POST",
