@@ -7,11 +7,13 @@ import sys
 
 import pytest
 
+from arco.compactor.spark import memory
 from arco.compactor.spark.memory import (
     LIMIT_VARIABLE,
     default_limit_mb,
     limit_mb,
     machine_mb,
+    max_workers,
     used_mb,
 )
 
@@ -46,6 +48,14 @@ def test_each_worker_gets_its_share_of_what_the_others_leave() -> None:
     assert used_mb() > 10
     assert default_limit_mb(10_000) == 768
     assert 768 <= default_limit_mb(2) <= 4_096
+
+
+@pytest.mark.parametrize(("machine", "workers"), [(2_000, 1), (4_608, 3), (24_000, 29)])
+def test_a_small_machine_has_no_worker_for_each_core(
+    machine: int, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "machine_mb", lambda: machine)
+    assert max_workers() == workers
 
 
 @pytest.mark.parametrize(("given", "found"), [("", 0), ("1500", 1500), ("much", 0), ("-1", 0)])

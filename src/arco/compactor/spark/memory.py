@@ -26,6 +26,11 @@ def default_limit_mb(cores: int) -> int:
     return max(_MIN_MB, min(_MAX_MB, (machine_mb() - _OTHERS_MB) // max(1, cores)))
 
 
+def max_workers() -> int:
+    """How many workers with at least the smallest limit this machine has memory for."""
+    return max(1, (machine_mb() - _OTHERS_MB) // _MIN_MB)
+
+
 def machine_mb() -> int:
     """The memory of this machine, or of the container of this process."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

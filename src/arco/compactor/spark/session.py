@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from arco.compactor.spark.memory import LIMIT_VARIABLE as WORKER_MEMORY
-from arco.compactor.spark.memory import default_limit_mb
+from arco.compactor.spark.memory import default_limit_mb, max_workers
 from arco.core.environment import compaction_environment, started_with
 from arco.core.errors import Unavailable
 from arco.core.java import quieten_gateway
@@ -121,14 +121,16 @@ def _place(master: str, heap: str) -> dict[str, str]:
 
 
 def _cores(master: str) -> int:
-    """How many tasks run in parallel on this machine."""
+    """How many tasks run in parallel on this machine: `*` is a task for each core that memory allows."""
     match = _LOCAL_CORES.fullmatch(master)
     if match is None:
         return 1
-    return len(os.sched_getaffinity(0)) if match[1] == "*" else int(match[1])
+    if match[1] != "*":
+        return int(match[1])
+    return min(len(os.sched_getaffinity(0)), max_workers())
 
 
 def _with_tries(master: str) -> str:
     """A local master that retries a task whose worker died, as clusters do."""
-    cores = _LOCAL_CORES.fullmatch(master)
-    return master if cores is None else f"local[{cores[1]},{_TRIES}]"
+    is_local = _LOCAL_CORES.fullmatch(master) is not None
+    return f"local[{_cores(master)},{_TRIES}]" if is_local else master
