@@ -105,7 +105,7 @@ def test_a_declared_place_that_is_not_named_is_reported(original: Path) -> None:
     assert "--allow-location" in problem["explanation"]
 
 
-@pytest.mark.parametrize("damage", ["missing", "no JSON", "of another table"])
+@pytest.mark.parametrize("damage", ["missing", "no JSON", "of another table", "edited"])
 def test_a_metadata_file_that_is_not_right_is_named(
     original: Path, declared: str, damage: str
 ) -> None:
@@ -117,6 +117,8 @@ def test_a_metadata_file_that_is_not_right_is_named(
     elif damage == "of another table":
         uuid = json.loads(right)["table-uuid"]
         newest.write_bytes(right.replace(uuid.encode(), b"0197a2c4-58f0-7cc1-8a53-1f0a3c6f2b11", 1))
+    elif damage == "edited":
+        newest.write_bytes(right + b"\n")
     try:
         [problem] = _verified(original, "--allow-location", declared)["iceberg"]["problems"]
         assert (problem["table"], problem["path"]) == ("default.sales.orders", f"file://{newest}")

@@ -128,6 +128,7 @@ BAD: dict[str, object] = {
     "a view": {"view-uuid": OTHER_UUID, "format-version": 1, "location": HOME},
     "a place of nobody": _metadata(location="s3://nowhere/t"),
     "data elsewhere": _metadata(properties={"write.data.path": "s3://nowhere/x"}),
+    "a large property": _metadata(properties={"x": "y" * 65_537}),
     "statistics elsewhere": _metadata(
         statistics=[
             {

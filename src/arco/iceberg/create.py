@@ -13,6 +13,7 @@ from typing import cast
 from arco.catalog.change import ClaimId
 from arco.catalog.ddl import AttachTable
 from arco.catalog.model import ObjectKind, TableRow
+from arco.catalog.name import check_property_sizes
 from arco.catalog.pending_request import Caller
 from arco.core.errors import AlreadyExists, ArcoError, Conflict, NotFound, Unavailable, Unknown
 from arco.core.ids import new_object_id
@@ -98,6 +99,7 @@ def check_new_metadata(
     """`Invalid` if a new object has a forbidden location or path, or columns that cannot be shown."""
     location = str(metadata["location"])
     context.locations.table_location(location, table_id=table_id, also=also)
+    check_property_sizes(properties_of(metadata))
     context.locations.check_properties(properties_of(metadata))
     context.locations.check_metadata(metadata, location)
     paths_beside(context.locations, metadata)

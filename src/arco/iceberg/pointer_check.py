@@ -1,8 +1,9 @@
 """Checks that every pointer resolves: the metadata file exists and is in a location that may be read.
 
 A pointer holds the absolute location of a metadata file, and that file the location of its table. In a
-store that was copied to another URL, or opened without its declared locations, they lead elsewhere. No
-hash of the file is stored, so the check reads it: it must be JSON with the uuid that the pointer names.
+store that was copied to another URL, or opened without its declared locations, they lead elsewhere. The
+file must have the hash that the pointer names. A registered file, and one that an earlier version wrote,
+has no hash: it must be JSON with the table's uuid.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from arco.catalog.reader import SnapshotReader
 from arco.catalog.snapshot import Snapshot, list_tables
 from arco.core import json
 from arco.core.errors import Corrupt, Denied, Invalid, NotFound
+from arco.core.hashing import sha256_hex
 from arco.iceberg.engine.metadata import Metadata, decompress
 from arco.iceberg.files import TableFiles
 from arco.iceberg.location import Locations
@@ -124,7 +126,13 @@ class PointerCheck:
         location, pointer = table_head.location, table_head.pointer
         if location is None or pointer is None:
             return 0  # dropped, or being created
-        raw, metadata = await self._read(location)
+        raw = await self._read(location)
+        if location == pointer.metadata_location and pointer.metadata_sha256 is not None:
+            digest = sha256_hex(raw)
+            if digest != pointer.metadata_sha256:
+                fault = f"has the hash {digest}, and the pointer names {pointer.metadata_sha256}"
+                raise _Unresolved(location, fault)
+        metadata = _parse(location, raw)
         uuid = metadata.get("table-uuid") or metadata.get("view-uuid")
         if pointer.table_uuid is not None and str(uuid).lower() != pointer.table_uuid.lower():
             fault = f"holds the metadata of {uuid}, and the pointer names {pointer.table_uuid}"
@@ -141,12 +149,12 @@ class PointerCheck:
             return False
         return True
 
-    async def _read(self, location: str) -> tuple[bytes, Metadata]:
+    async def _read(self, location: str) -> bytes:
+        """The JSON of a metadata file, uncompressed."""
         if not self._is_reachable(location):
             raise _Unresolved(location, f"is {_ASTRAY}")
         try:
-            raw = await self._files.read(location)
-            return raw, json.decode(decompress(raw), dict)
+            return decompress(await self._files.read(location))
         except NotFound as missing:
             fault = "is missing: the newest pointer of the table names it"
             raise _Unresolved(location, fault) from missing
@@ -154,6 +162,13 @@ class PointerCheck:
             raise _Unresolved(location, f"cannot be read: {closed}") from closed
         except Invalid as broken:
             raise _Unresolved(location, f"holds no metadata: {broken}") from broken
+
+
+def _parse(location: str, raw: bytes) -> Metadata:
+    try:
+        return json.decode(raw, dict)
+    except Invalid as broken:
+        raise _Unresolved(location, f"holds no metadata: {broken}") from broken
 
 
 class _Unresolved(Exception):

@@ -14,6 +14,7 @@ from arco.catalog.pending_request import Caller
 from arco.catalog.publication import Publication
 from arco.core.clock import utc
 from arco.core.errors import Denied, Unavailable, Unknown
+from arco.core.hashing import sha256_hex
 from arco.core.ids import new_object_id
 from arco.core.json import Json
 from arco.iceberg.after_commit import TableShape, write_pending_receipt
@@ -93,12 +94,14 @@ def prepare_commit(
         number,
         str(new_object_id(context.runtime)),
     )
+    raw = b"" if stored else encode_metadata(metadata)
     pointer = Pointer(
         request_id=request_id,
         operation=operation,
         actor=caller.actor,
         metadata_location=location,
         previous_location=previous,
+        metadata_sha256=sha256_hex(raw) if raw else None,
         engine=caller.engine,
         update_source=caller.update_source,
         changed=tuple(dict.fromkeys(str(update.get("action")) for update in updates)),
@@ -107,7 +110,6 @@ def prepare_commit(
         **pointer_facts(metadata),
     )
     now = utc(context.runtime.clock.now_ms())
-    raw = b"" if stored else encode_metadata(metadata)
     shape = None if base is None else _changed_shape(context, metadata, base)
     paths = NO_PATHS
     if base is not None and operation == PointerOperation.REGISTER:

@@ -189,6 +189,7 @@ class IcebergFences:
             return msgspec.structs.replace(fence, **pointer_facts(loaded.metadata))
         return msgspec.structs.replace(
             fence,
+            metadata_sha256=head_pointer.metadata_sha256,
             table_uuid=head_pointer.table_uuid,
             schema_id=head_pointer.schema_id,
             sequence_number=head_pointer.sequence_number,

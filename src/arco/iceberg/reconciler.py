@@ -129,8 +129,22 @@ class Reconciler:
             if full:  # requests of clients come first
                 await self._clock.sleep(_REST * (self._clock.elapsed_ms() - began_ms))
         if full:
-            done.finalised = await finalise_claims(self._context, self._transactions)
+            await self._finalise_claims(done)
         return done
+
+    async def _finalise_claims(self, done: ReconcilerRound) -> None:
+        """Store the outcomes of claims whose requests have landed.
+
+        A retry would find the same by itself as long as the evidence is kept. This makes it cheap, and
+        still works when the evidence is gone.
+        """
+        async for key in unfinished_claims(self._context.store, most=_MAX_CLAIMS):
+            try:
+                answer = await _landed_answer(self._context, self._transactions, key.claim)
+                if answer is not None and await key.finish(answer):
+                    done.finalised += 1
+            except ArcoError as problem:  # left to the next round, or to a retry
+                self._count(done, key.claim.request_id, problem)
 
     async def _settle_unresolved(self, done: ReconcilerRound) -> None:
         for table_id in sorted(await self._context.unresolved_names.open()):
@@ -232,23 +246,6 @@ class Reconciler:
 
     async def _wait(self) -> None:
         await self._ended.wait()
-
-
-async def finalise_claims(context: IcebergContext, transactions: TransactionRecords) -> int:
-    """Store the outcomes of claims whose requests have landed; returns how many.
-
-    A retry would find the same by itself as long as the evidence is kept. This makes it cheap, and still
-    works when the evidence is gone.
-    """
-    done = 0
-    async for key in unfinished_claims(context.store, most=_MAX_CLAIMS):
-        try:
-            answer = await _landed_answer(context, transactions, key.claim)
-            if answer is not None and await key.finish(answer):
-                done += 1
-        except ArcoError:
-            continue  # left to the next round, or to a retry
-    return done
 
 
 async def _catalog_result(
