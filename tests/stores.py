@@ -2,15 +2,18 @@
 
 import base64
 import hmac
+import io
 import os
 import shutil
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from email.utils import formatdate
 from pathlib import Path
+from typing import Any
 from urllib.request import Request, urlopen
 from uuid import uuid4
 
@@ -65,11 +68,33 @@ class Bench:
 def moto_url() -> Iterator[str]:
     server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
     server.start()
+    _serve_in_turn(server)
     host, port = server.get_host_and_port()
     url = f"http://{host}:{port}"
     _make_bucket(url)
     yield url
     server.stop()
+
+
+def _serve_in_turn(server: ThreadedMotoServer) -> None:
+    """Have moto carry out one request at a time.
+
+    Between its look for an object and its write it lets other requests pass, so that two conditional
+    writes of one key could succeed.
+    """
+    wsgi_server, turn = server._server, threading.Lock()
+    assert wsgi_server is not None
+    app = wsgi_server.app
+
+    def in_turn(environ: dict[str, Any], start_response: Any) -> Any:
+        # The body is read first: a client that stalls must not keep the others waiting.
+        size = int(environ.get("CONTENT_LENGTH") or 0)
+        if size:
+            environ["wsgi.input"] = io.BytesIO(environ["wsgi.input"].read(size))
+        with turn:
+            return app(environ, start_response)
+
+    wsgi_server.app = in_turn
 
 
 @pytest.fixture(scope="session")
