@@ -111,7 +111,7 @@ class Shelving(RuleBasedStateMachine):
             paged: list[CommittedRow[TableRow]] = []
             after, behind = None, None
             while page := shelf.below(
-                (parent,), after=after, behind=behind, limit=limit, state=state
+                (parent,), after=after, after_key=behind, limit=limit, state=state
             ):
                 paged += page
                 assert len(page) <= limit

@@ -178,7 +178,7 @@ async def files(setup: CatalogSetup) -> dict[str, FileRef | Ref]:
     [bucket] = index.tables["tables"].values()
     return {
         "tail": manifest.tail["tables"][0],
-        "whole": manifest.base.whole["schemas"],
+        "whole": manifest.base.unbucketed["schemas"],
         "bucket": bucket,
         "index": manifest.base.index,
     }

@@ -90,7 +90,7 @@ def test_pauses_double_with_jitter_up_to_the_longest(seed: int) -> None:
     async def exhaust() -> None:
         runtime = hand_runtime(clock, seed)
         attempt = 0
-        while await retry.again(runtime, attempt, 0):
+        while await retry.wait_before(runtime, attempt, 0):
             attempt += 1
         assert attempt == 9
 
@@ -106,7 +106,7 @@ def test_the_pauses_of_two_processes_differ_and_those_of_one_seed_do_not() -> No
         clock = HandClock()
         runtime = hand_runtime(clock, seed)
         for attempt in range(1, 5):
-            assert run(StoreRetryPolicy().again(runtime, attempt, 0))
+            assert run(StoreRetryPolicy().wait_before(runtime, attempt, 0))
         return clock.slept_ms
 
     assert pauses(1) == pauses(1)

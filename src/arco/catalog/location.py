@@ -112,15 +112,15 @@ def check_text(location: str) -> None:
 
 def check_escapes(path: str) -> None:
     """`Invalid` for a path that changes its meaning when it is unescaped."""
-    seen = path.rstrip("/")
+    decoded = path.rstrip("/")
     for _ in range(_UNESCAPED + 1):
-        parts = seen.split("/")[1:]
+        parts = decoded.split("/")[1:]
         if any(part in ("", ".", "..") for part in parts):
             raise Invalid("a location has no empty part, '.' or '..' in its path")
-        if "\\" in seen or not seen.isprintable():
+        if "\\" in decoded or not decoded.isprintable():
             raise Invalid("a location hides no backslash and no control characters in escapes")
-        seen, before = _unescape(seen), seen
-    if seen != before:
+        decoded, before = _unescape(decoded), decoded
+    if decoded != before:
         raise Invalid(
             "the path of the location is percent-encoded more than once; write it unescaped"
         )
@@ -198,8 +198,8 @@ def place_name(location: str) -> str:
     return normalized.removeprefix(_FILE_ROOT if is_managed(location) else "").rstrip("/") + "/"
 
 
-def at_or_above(place: str) -> list[str]:
-    """The names of a place and of all places that contain it, outermost first."""
-    scheme, mark, rest = place.rpartition("://")
+def at_or_above(location: str) -> list[str]:
+    """A location, as a place name, and all locations that contain it, outermost first."""
+    scheme, mark, rest = location.rpartition("://")
     parts = rest.removesuffix("/").split("/")
     return [scheme + mark + "/".join(parts[:depth]) + "/" for depth in range(1, len(parts) + 1)]
