@@ -49,7 +49,7 @@ def check_location(
     for root in own_roots:
         if overlap(normalized, root):
             raise Invalid(
-                "this place belongs to Arco itself: leave the location out for a managed table"
+                "this location belongs to Arco itself: leave the location out for a managed table"
             )
     if declared is not None and not canonical(location).startswith(tuple(declared)):
         raise undeclared(location)
@@ -59,8 +59,8 @@ def check_location(
 def undeclared(location: str) -> Invalid:
     """The error for a location outside the declared ones."""
     return Invalid(
-        f"{location} is neither in this catalog's warehouse nor in a place that was declared: leave "
-        "the location out, or start Arco with --allow-location for the folder above it"
+        f"{location} is neither in this catalog's warehouse nor in a declared location: leave "
+        "the location out, or start Arco with --allow-location for its parent folder"
     )
 
 
@@ -131,7 +131,7 @@ def _refuse_odd_bucket(scheme: str, netloc: str, host: str) -> None:
     if "%" in netloc:
         raise Invalid("a location names its bucket without escapes")
     if "@" in netloc and (scheme not in _WITH_CONTAINER_BEFORE_AT or ":" in netloc):
-        raise Invalid("a location holds no credentials")
+        raise Invalid("a location must not contain credentials")
     if scheme == "file" and host:
         raise Invalid("a file location names no host: write file:///path")
     if scheme not in ("file", "hdfs") and not host:

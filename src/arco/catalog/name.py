@@ -66,7 +66,7 @@ def _problem(name: str) -> str | None:
     if match := _DECEIVING.search(name):
         return f"it holds U+{ord(match[0]):04X}, which hides or reorders what people see"
     if not any(_is_visible(letter) for letter in name):
-        return "it has nothing but dots and what cannot be seen"
+        return "it contains only dots and invisible characters"
     return None
 
 
