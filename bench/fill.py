@@ -118,7 +118,7 @@ async def _publish(runtime: Runtime, place: Path, catalog: "_Catalog") -> None:
         kind=CommitKind.MERGE,
         commit_ulid=new_ulid(runtime),
         tail={},
-        base=Base(whole=unbucketed, index=index),
+        base=Base(unbucketed=unbucketed, index=index),
         changes_rows=True,
         files=[*files, (index, raw)],
     )

@@ -62,12 +62,12 @@ async def refuses(setup: CatalogSetup, request: Ddl, kind: type[ArcoError]) -> s
 
 async def row_of(setup: CatalogSetup, number: int) -> TableRow:
     """The row as a stranger reads it, dropped or not."""
-    found = await (await setup.cold().head()).find(table_id(number), dropped=True)
-    assert isinstance(found.row, TableRow)
-    return found.row
+    committed = await (await setup.cold().head()).find(table_id(number), dropped=True)
+    assert isinstance(committed.row, TableRow)
+    return committed.row
 
 
 async def places(setup: CatalogSetup, location: str) -> list[str]:
     """Who lies at, in or around a location."""
-    found = await (await setup.cold().head()).places_around(place_name(location))
-    return sorted(each.row.table_id for each in found)
+    place_rows = await (await setup.cold().head()).places_around(place_name(location))
+    return sorted(each.row.table_id for each in place_rows)

@@ -172,7 +172,7 @@ def after(step: Callable[[], Awaitable[object]]) -> Handling:
     return handle
 
 
-def held(until: AsyncEvent, then: Handling = arrives) -> Handling:
+def delayed(until: AsyncEvent, then: Handling = arrives) -> Handling:
     """The call is on its way until the test lets it arrive."""
 
     async def handle(channel: CompactorChannel, call: SyncCompact) -> PublishedCommit:
@@ -420,4 +420,4 @@ def without_marks(rows: dict[str, list[dict[str, object]]]) -> dict[str, list[di
 async def names_in(snapshot: Snapshot, *path: str, catalog: str = "default") -> Sequence[str]:
     """The names of a schema's tables."""
     schema = await snapshot.schema(SchemaName(catalog, path or ("s",)))
-    return [found.row.name for found in await snapshot.tables(schema.row.schema_id)]
+    return [table.row.name for table in await snapshot.tables(schema.row.schema_id)]

@@ -35,7 +35,7 @@ class Contender:
     async def hold(self, patience_ms: float = 60_000) -> int:
         """Hold the lease and put that on record."""
         token = await self.lease.hold(patience_ms)
-        self.contest.held(self, token)
+        self.contest.note_turn(self, token)
         return token
 
     async def work(self, ms: float, step_ms: float = 50) -> None:
@@ -80,15 +80,15 @@ class Contest:
         self.world.after(at_ms, process.start)
         return process
 
-    def held(self, who: Contender, token: int) -> None:
+    def note_turn(self, contender: Contender, token: int) -> None:
         """Note a turn, and whether anybody else believes to have one at this moment."""
-        if not self.turns or self.turns[-1][1:] != (who.incarnation.name, token):
-            self.turns.append((self.world.now_ms, who.incarnation.name, token))
+        if not self.turns or self.turns[-1][1:] != (contender.incarnation.name, token):
+            self.turns.append((self.world.now_ms, contender.incarnation.name, token))
         for other in self._contenders:
-            if other is not who and other.incarnation.alive and other.lease.token is not None:
+            if other is not contender and other.incarnation.alive and other.lease.token is not None:
                 now = self.world.now_ms
                 self.overlaps.append(
-                    f"{now:.0f}: {who.incarnation.name} and {other.incarnation.name}"
+                    f"{now:.0f}: {contender.incarnation.name} and {other.incarnation.name}"
                 )
 
     def run(self, seconds: float) -> "Contest":
@@ -109,7 +109,7 @@ class Contest:
 
     def when(self, token: int) -> float:
         """The moment at which a token was first held."""
-        return next(at_ms for at_ms, _, held in self.turns if held == token)
+        return next(at_ms for at_ms, _, noted_token in self.turns if noted_token == token)
 
 
 def note_key(epoch: int, kind: str = "renewal") -> str:
@@ -118,5 +118,5 @@ def note_key(epoch: int, kind: str = "renewal") -> str:
 
 def crash_after(contest: Contest, name: str, at_ms: float) -> None:
     """A process that takes the lease at once and is killed later."""
-    process = contest.join(name, lambda it: it.work(1e9))
+    process = contest.join(name, lambda contender: contender.work(1e9))
     contest.world.after(at_ms, process.crash)

@@ -39,7 +39,7 @@ def state_of(row: TableRow) -> RowState:
     return RowState.LIVE if row.dropped_at is None else RowState.DROPPED
 
 
-class Shelving(RuleBasedStateMachine):
+class BucketMachine(RuleBasedStateMachine):
     """A bucket that several schemas share, as of a chain of commits."""
 
     def __init__(self) -> None:
@@ -71,67 +71,67 @@ class Shelving(RuleBasedStateMachine):
         self.parts[-count:] = [StateFile(TABLES, folded)]
 
     @invariant()
-    def every_key_is_found(self) -> None:
-        shelf = self._shelf()
+    def every_key_has_its_row(self) -> None:
+        bucket = self._bucket()
         for parent in PARENTS:
             for table_id in "123456":
-                found = self.model.get((parent, table_id))
-                expected = None if found is None or found.row.moved else found
-                assert shelf.get((parent, table_id)) == expected
+                committed = self.model.get((parent, table_id))
+                expected = None if committed is None or committed.row.moved else committed
+                assert bucket.get((parent, table_id)) == expected
 
     @invariant()
-    def every_place_is_found(self) -> None:
-        shelf = self._shelf()
+    def every_name_has_its_live_row(self) -> None:
+        bucket = self._bucket()
         for parent in PARENTS:
             for name in NAMES:
-                assert shelf.live_row((parent,), name) == self._live_at(parent, name)
+                assert bucket.live_row((parent,), name) == self._live_at(parent, name)
 
     @invariant()
-    def every_list_is_whole_and_in_order(self) -> None:
-        shelf = self._shelf()
+    def every_list_is_complete_and_in_order(self) -> None:
+        bucket = self._bucket()
         for parent in PARENTS:
             for state in (RowState.LIVE, RowState.DROPPED, None):
-                expected = self._listed(parent, state)
-                assert _sorted(shelf.below((parent,), state=state)) == expected
-                names = [found.row.name for found in shelf.below((parent,), state=state)]
+                expected = self._expected_rows(parent, state)
+                assert _sorted(bucket.below((parent,), state=state)) == expected
+                names = [committed.row.name for committed in bucket.below((parent,), state=state)]
                 assert names == sorted(names)
 
     @rule(parent=st.sampled_from(PARENTS), after=st.none() | st.sampled_from(NAMES))
     def a_list_goes_on_after_a_name(self, parent: str, after: str | None) -> None:
         for state in (RowState.LIVE, RowState.DROPPED, None):
             expected = [
-                f for f in self._listed(parent, state) if after is None or f.row.name > after
+                f for f in self._expected_rows(parent, state) if after is None or f.row.name > after
             ]
-            assert _sorted(self._shelf().below((parent,), after=after, state=state)) == expected
+            assert _sorted(self._bucket().below((parent,), after=after, state=state)) == expected
 
     @rule(parent=st.sampled_from(PARENTS), limit=st.integers(1, 3))
     def pages_are_the_list(self, parent: str, limit: int) -> None:
-        shelf = self._shelf()
+        bucket = self._bucket()
         for state in (RowState.LIVE, RowState.DROPPED):
             paged: list[CommittedRow[TableRow]] = []
-            after, behind = None, None
-            while page := shelf.below(
-                (parent,), after=after, behind=behind, limit=limit, state=state
+            after, after_key = None, None
+            while page := bucket.below(
+                (parent,), after=after, after_key=after_key, limit=limit, state=state
             ):
                 paged += page
                 assert len(page) <= limit
-                after, behind = page[-1].row.name, (parent, page[-1].row.table_id)
-            assert paged == shelf.below((parent,), state=state)
-            assert _sorted(paged) == self._listed(parent, state)
+                after, after_key = page[-1].row.name, (parent, page[-1].row.table_id)
+            assert paged == bucket.below((parent,), state=state)
+            assert _sorted(paged) == self._expected_rows(parent, state)
 
-    def _shelf(self) -> Bucket[TableRow]:
+    def _bucket(self) -> Bucket[TableRow]:
         return Bucket(self.parts)
 
-    def _listed(self, parent: str, state: RowState | None) -> list[CommittedRow[TableRow]]:
-        wanted = (RowState.LIVE, RowState.DROPPED) if state is None else (state,)
+    def _expected_rows(self, parent: str, state: RowState | None) -> list[CommittedRow[TableRow]]:
+        states = (RowState.LIVE, RowState.DROPPED) if state is None else (state,)
         return _sorted(
-            found
-            for (schema_id, _), found in self.model.items()
-            if schema_id == parent and state_of(found.row) in wanted
+            committed
+            for (schema_id, _), committed in self.model.items()
+            if schema_id == parent and state_of(committed.row) in states
         )
 
     def _live_at(self, parent: str, name: str) -> CommittedRow[TableRow] | None:
-        live = [f for f in self._listed(parent, RowState.LIVE) if f.row.name == name]
+        live = [f for f in self._expected_rows(parent, RowState.LIVE) if f.row.name == name]
         return live[0] if live else None
 
     def _row(self, data: st.DataObject) -> TableRow | None:
@@ -147,17 +147,21 @@ class Shelving(RuleBasedStateMachine):
             tags=tuple(data.draw(st.lists(st.sampled_from("xy"), max_size=2))),
             properties=data.draw(st.dictionaries(st.just("k"), st.sampled_from("vw"))),
         )
-        taken = self._live_at(row.schema_id, row.name)
-        if state_of(row) is RowState.LIVE and taken and taken.row.table_id != row.table_id:
+        name_holder = self._live_at(row.schema_id, row.name)
+        if (
+            state_of(row) is RowState.LIVE
+            and name_holder
+            and name_holder.row.table_id != row.table_id
+        ):
             return None
         return row
 
 
-def _sorted(found: object) -> list[CommittedRow[TableRow]]:
-    return sorted(found, key=lambda each: (each.row.name, each.row.table_id))  # type: ignore[call-overload, no-any-return]
+def _sorted(rows: object) -> list[CommittedRow[TableRow]]:
+    return sorted(rows, key=lambda each: (each.row.name, each.row.table_id))  # type: ignore[call-overload, no-any-return]
 
 
-TestShelving = Shelving.TestCase
+TestShelving = BucketMachine.TestCase
 TestShelving.settings = settings(max_examples=25, stateful_step_count=12)
 
 
@@ -172,13 +176,13 @@ def test_schemas_without_a_parent_come_first_and_are_found_like_the_others() -> 
     stamped = [to_columns(row) | {COMMIT: 0, POSITION: at} for at, row in enumerate(rows)]
     file = StateFile(SCHEMAS, fold(SCHEMAS, pa.Table.from_pylist(stamped, schema=SCHEMAS.schema)))
     for part in (file, DecidedRows(SCHEMAS, 0, rows)):
-        shelf: Bucket[SchemaRow] = Bucket([part])
-        assert [found.row.name for found in shelf.below(("c", ""))] == ["a", "z"]
-        assert [found.row.name for found in shelf.below(("c", "1"))] == ["a"]
-        found = shelf.live_row(("c", ""), "a")
-        assert found is not None
-        assert found.row.schema_id == "3"
-        assert shelf.below(("d", "")) == []
+        bucket: Bucket[SchemaRow] = Bucket([part])
+        assert [committed.row.name for committed in bucket.below(("c", ""))] == ["a", "z"]
+        assert [committed.row.name for committed in bucket.below(("c", "1"))] == ["a"]
+        committed = bucket.live_row(("c", ""), "a")
+        assert committed is not None
+        assert committed.row.schema_id == "3"
+        assert bucket.below(("d", "")) == []
 
 
 def test_a_long_list_comes_in_order_from_all_its_parts() -> None:
@@ -187,9 +191,11 @@ def test_a_long_list_comes_in_order_from_all_its_parts() -> None:
         for n in range(900)
     ]
     old, new = StateFile(TABLES, arrow(rows[::2], 0)), StateFile(TABLES, arrow(rows[1::2], 1))
-    shelf: Bucket[TableRow] = Bucket([new, old])
-    assert [found.row for found in shelf.below(("s",))] == rows
-    assert [found.row for found in shelf.below(("s",), after="t0299", limit=300)] == rows[300:600]
+    bucket: Bucket[TableRow] = Bucket([new, old])
+    assert [committed.row for committed in bucket.below(("s",))] == rows
+    assert [committed.row for committed in bucket.below(("s",), after="t0299", limit=300)] == rows[
+        300:600
+    ]
 
 
 def test_decided_rows_show_whether_an_answer_rests_on_them() -> None:

@@ -30,7 +30,7 @@ from tests.catalog.catalog_setup import (
     Plain,
     after,
     answer_is_lost,
-    held,
+    delayed,
     is_down,
     is_lost,
     names_in,
@@ -64,8 +64,8 @@ async def test_a_request_that_comes_again_gets_the_same_answer_and_does_nothing(
     number = (await setup.head()).number
     await setup.do(DropTable(target=t("a")))
     for api_process in (setup.api, setup.api_process()):
-        again = await api_process.do_once(new_table("a", "id bigint"), "k")
-        assert bytes(again.body) == bytes(first.body)
+        replayed = await api_process.do_once(new_table("a", "id bigint"), "k")
+        assert bytes(replayed.body) == bytes(first.body)
     assert done_of(first).number == number
     assert (await setup.head()).number == number + 1
     await setup.close()
@@ -86,8 +86,8 @@ async def test_a_refusal_is_kept_although_its_cause_is_gone() -> None:
     first = await setup.api.do_once(new_table("a"), "k")
     assert (first.status, code_of(first)) == (409, "already_exists")
     await setup.do(DropTable(target=t("a")))
-    again = await setup.api_process().do_once(new_table("a"), "k")
-    assert (again.status, code_of(again)) == (409, "already_exists")
+    replayed = await setup.api_process().do_once(new_table("a"), "k")
+    assert (replayed.status, code_of(replayed)) == (409, "already_exists")
     assert await names_in(await setup.head()) == []
     await setup.close()
 
@@ -105,7 +105,7 @@ async def test_trouble_on_the_way_is_not_kept() -> None:
 async def test_while_another_is_at_work_a_second_request_only_looks() -> None:
     setup = await started()
     arrive = setup.runtime.tasks.event()
-    setup.channel.next(held(arrive))
+    setup.channel.next(delayed(arrive))
     first = asyncio.create_task(setup.api.do_once(new_table("a"), "k"))
     await until(lambda: len(setup.channel.calls) == 3)
     with pytest.raises(Unavailable) as busy:
@@ -133,17 +133,17 @@ async def test_after_a_crash_between_commit_and_outcome_the_retry_finds_the_comm
     victim = setup.api_process()
     before = (await setup.head()).number
     setup.api.lease.lost()
-    gone = asyncio.create_task(victim.do_once(new_table("a", "id bigint"), "k"))
+    dead_call = asyncio.create_task(victim.do_once(new_table("a", "id bigint"), "k"))
     await until(lambda: setup.channel.published > 0)
     number = before + 1
     # At once: what has landed needs no takeover.
     answer = done_of(await setup.api.do_once(new_table("a", "id bigint"), "k"))
     assert answer.number == number
-    found = await (await setup.head()).table(t("a"))
-    assert (answer.id, answer.commit) == (found.row.table_id, found.commit)
+    committed = await (await setup.head()).table(t("a"))
+    assert (answer.id, answer.commit) == (committed.row.table_id, committed.commit)
     assert answer.columns == ["id"]
     assert await outcomes_recorded(setup, "k") == 2
-    await bury(gone, victim, setup)
+    await bury(dead_call, victim, setup)
 
 
 async def test_what_a_crash_left_undone_is_taken_over_with_the_same_ids() -> None:
@@ -151,16 +151,16 @@ async def test_what_a_crash_left_undone_is_taken_over_with_the_same_ids() -> Non
     arrive = setup.runtime.tasks.event()
     victim = setup.api_process()
     setup.api.lease.lost()
-    setup.channel.next(held(arrive, is_lost))
+    setup.channel.next(delayed(arrive, is_lost))
     sent = len(setup.channel.calls)
-    gone = asyncio.create_task(victim.do_once(new_table("a"), "k"))
+    dead_call = asyncio.create_task(victim.do_once(new_table("a"), "k"))
     await until(lambda: len(setup.channel.calls) > sent)
     meant = json.decode(bytes(setup.channel.calls[-1].events[0].payload), dict[str, object])
     victim.lease.lost()
     setup.clock.pass_by(timedelta(seconds=3))
     answer = done_of(await setup.api.do_once(new_table("a"), "k"))
     assert answer.id == meant["object_id"]
-    await bury(gone, victim, setup)
+    await bury(dead_call, victim, setup)
 
 
 async def attached_once(
@@ -169,10 +169,10 @@ async def attached_once(
     """Attach a table whose id the claim has fixed."""
 
     def request_of(claim: Claim) -> Ddl:
-        asked = attach(1)
+        request = attach(1)
         location = f"warehouse/{claim.ids['object']}/"
         meant_requests.append(
-            msgspec.structs.replace(asked, table_id=claim.ids["object"], location=location)
+            msgspec.structs.replace(request, table_id=claim.ids["object"], location=location)
         )
         return meant_requests[-1]
 
@@ -199,9 +199,9 @@ async def test_a_takeover_asks_for_the_very_object_that_the_first_claim_has_fixe
     await setup.close()
 
 
-async def bury(gone: "asyncio.Task[Answer]", victim: ApiProcess, setup: CatalogSetup) -> None:
+async def bury(dead_call: "asyncio.Task[Answer]", victim: ApiProcess, setup: CatalogSetup) -> None:
     """End a process that was killed: its tasks would outlive the test."""
-    gone.cancel()
+    dead_call.cancel()
     if victim.committer._pump is not None:
         victim.committer._pump.cancel()
     setup.api_processes.remove(victim)
@@ -245,24 +245,24 @@ def during_append(setup: CatalogSetup, step: Callable[[], Awaitable[None]]) -> N
 
 async def test_a_request_taken_over_in_a_group_delays_no_other() -> None:
     setup = await started()
-    taken: list[Answer] = []
+    takeover_answers: list[Answer] = []
 
     async def take_over() -> None:
         setup.clock.pass_by(timedelta(seconds=3))
         setup.api.lease.lost()
-        taken.append(await setup.api_process().do_once(new_table("keyed"), "k"))
+        takeover_answers.append(await setup.api_process().do_once(new_table("keyed"), "k"))
 
     during_append(setup, take_over)
     keyed, plain = await asyncio.gather(
         setup.api.do_once(new_table("keyed"), "k"), setup.api.do(new_table("plain"))
     )
-    assert done_of(keyed) == done_of(taken[0])
+    assert done_of(keyed) == done_of(takeover_answers[0])
     assert plain.object.row.name == "plain"
     assert await names_in(await setup.head()) == ["keyed", "plain"]
     await setup.close()
 
 
-class Held:
+class UncontestedHold:
     """The hold of a claim that was not taken over."""
 
     takes_over = False
@@ -281,15 +281,15 @@ async def test_under_a_key_a_change_does_not_depend_on_its_group() -> None:
         new_id=new_object_id(runtime),
         arrived_ms=runtime.clock.elapsed_ms(),
         done=runtime.tasks.event(),
-        hold=Held(),
+        hold=UncontestedHold(),
     )
-    made, table, plain = await asyncio.gather(
+    schema, table, plain = await asyncio.gather(
         setup.api.do(CreateSchema(catalog="default", parent=("s",), name="inner")),
         setup.api.committer.submit(keyed),
         setup.api.do(new_table("plain", schema=inner)),
     )
     # A process that takes the key over decides without the group: it has no such schema, and refuses.
-    assert made.number + 1 == table.number == plain.number
+    assert schema.number + 1 == table.number == plain.number
     await setup.close()
 
 
@@ -364,8 +364,8 @@ async def test_many_under_keys_share_a_group_and_retry_together() -> None:
 
     first = await asyncio.gather(*(one(n) for n in range(20)))
     assert (await setup.head()).number <= before + 4
-    again = await asyncio.gather(*(one(n) for n in range(20)))
-    assert [bytes(each.body) for each in again] == [bytes(each.body) for each in first]
+    replayed = await asyncio.gather(*(one(n) for n in range(20)))
+    assert [bytes(each.body) for each in replayed] == [bytes(each.body) for each in first]
     await setup.close()
 
 

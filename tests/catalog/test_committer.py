@@ -30,7 +30,7 @@ from tests.catalog.catalog_setup import (
     arrives_twice,
     arrives_twice_at_once,
     breaks,
-    held,
+    delayed,
     is_down,
     is_lost,
     names_in,
@@ -65,7 +65,7 @@ async def outcome(api_process: ApiProcess, name: str) -> str:
 async def test_requests_that_arrive_during_a_commit_share_the_next() -> None:
     setup = await started()
     arrive = setup.runtime.tasks.event()
-    setup.channel.next(held(arrive))
+    setup.channel.next(delayed(arrive))
     before = (await setup.head()).number
     first = asyncio.create_task(setup.api.do(new_table("first")))
     await settle()
@@ -120,12 +120,12 @@ async def test_a_request_with_an_unexpected_error_fails_alone() -> None:
 async def test_grouped_requests_see_each_other() -> None:
     setup = await started()
     inner = SchemaName("default", ("s", "inner"))
-    made, table, again = await asyncio.gather(
+    schema, table, second_table = await asyncio.gather(
         setup.api.do(CreateSchema(catalog="default", parent=("s",), name="inner")),
         setup.api.do(new_table("a", "id bigint", schema=inner)),
         setup.api.do(new_table("b", schema=inner)),
     )
-    assert made.number == table.number == again.number
+    assert schema.number == table.number == second_table.number
     snapshot = await setup.cold().head()
     assert (await snapshot.table(t("a", "s", "inner"))).row == table.object.row
     assert await names_in(snapshot, "s", "inner") == ["a", "b"]
@@ -134,17 +134,17 @@ async def test_grouped_requests_see_each_other() -> None:
 
 async def test_those_who_change_one_object_come_after_each_other_in_their_order() -> None:
     setup = await started()
-    created, renamed, dropped, again = await asyncio.gather(
+    created, renamed, dropped, recreated = await asyncio.gather(
         setup.api.do(new_table("a", "id bigint")),
         setup.api.do(UpdateTable(target=t("a"), name="b")),
         setup.api.do(DropTable(target=t("b"))),
         setup.api.do(new_table("b")),
     )
-    assert created.number < renamed.number < dropped.number <= again.number
+    assert created.number < renamed.number < dropped.number <= recreated.number
     assert (created.object.row.name, renamed.object.row.name) == ("a", "b")
     assert dropped.columns[0].name == "id"
     snapshot = await setup.cold().head()
-    assert (await snapshot.table(t("b"))).row == again.object.row
+    assert (await snapshot.table(t("b"))).row == recreated.object.row
     assert (await (await setup.cold().at(str(created.number))).table(t("a"))).row == (
         created.object.row
     )
@@ -170,7 +170,7 @@ async def test_what_the_process_remembers_of_its_own_commits_is_what_was_publish
 async def test_a_refusal_that_rests_on_a_grouped_request_waits_for_its_manifest() -> None:
     setup = await started()
     arrive = setup.runtime.tasks.event()
-    setup.channel.next(held(arrive))
+    setup.channel.next(delayed(arrive))
     winner = asyncio.create_task(setup.api.do(new_table("a")))
     loser = asyncio.create_task(setup.api.do(new_table("a")))
     await settle()
@@ -204,11 +204,11 @@ async def test_a_refusal_that_needs_no_other_request_is_given_at_once() -> None:
     setup = await started()
     await setup.table("there")
     arrive = setup.runtime.tasks.event()
-    setup.channel.next(held(arrive))
+    setup.channel.next(delayed(arrive))
     fine = asyncio.create_task(setup.api.do(new_table("a")))
-    taken = asyncio.create_task(setup.api.do(new_table("there")))
+    duplicate = asyncio.create_task(setup.api.do(new_table("there")))
     with pytest.raises(AlreadyExists):
-        await taken
+        await duplicate
     assert not fine.done()
     arrive.set()
     await fine
@@ -309,8 +309,8 @@ async def test_a_late_call_that_lands_after_all_is_seen_by_the_next_request() ->
     setup.channel.next(is_lost)
     with pytest.raises(Unknown):
         await setup.api.do(new_table("a"))
-    late = setup.channel.calls[-1]
-    await setup.compactor.sync_compact(late)
+    late_call = setup.channel.calls[-1]
+    await setup.compactor.sync_compact(late_call)
     with pytest.raises(AlreadyExists):
         await setup.api.do(new_table("a"))
     await setup.close()
@@ -321,10 +321,10 @@ async def test_a_late_call_is_refused_once_rows_have_changed() -> None:
     setup.channel.next(is_lost)
     with pytest.raises(Unknown):
         await setup.api.do(new_table("a"))
-    late = setup.channel.calls[-1]
+    late_call = setup.channel.calls[-1]
     await setup.api.do(new_table("a"))
     with pytest.raises(Conflict):
-        await setup.compactor.sync_compact(late)
+        await setup.compactor.sync_compact(late_call)
     await setup.close()
 
 
@@ -385,17 +385,17 @@ async def test_a_stale_token_is_fenced_and_a_new_lease_succeeds() -> None:
     setup = await started()
     rival = setup.api_process()
     held_by_us = await setup.api.lease.hold()
-    taken: list[int] = []
+    rival_tokens: list[int] = []
 
     async def take_over() -> None:
         setup.api.lease.lost()
-        taken.append(await rival.lease.hold())
+        rival_tokens.append(await rival.lease.hold())
         rival.lease.lost()
 
     setup.channel.next(after(take_over))
     await setup.api.do(new_table("a"))
     first, second = (call.fencing_token for call in setup.channel.calls[-2:])
-    assert first == held_by_us < taken[0] < second
+    assert first == held_by_us < rival_tokens[0] < second
     assert (await setup.manifests())[-1].fencing_token == second
     await setup.close()
 
@@ -424,10 +424,14 @@ async def test_many_rivals_lose_nothing() -> None:
     answers = await asyncio.gather(
         *(work(api_process, who) for who, api_process in enumerate(api_processes))
     )
-    made = [
+    created_names = [
         f"t{who + n}" for who, codes in enumerate(answers) for n, c in enumerate(codes) if c == "ok"
     ]
-    assert sorted(made) == sorted(set(made)) == list(await names_in(await setup.head()))
+    assert (
+        sorted(created_names)
+        == sorted(set(created_names))
+        == list(await names_in(await setup.head()))
+    )
     assert {code for codes in answers for code in codes} <= {"ok", "already_exists"}
     await setup.close()
 
@@ -441,7 +445,7 @@ async def test_of_two_that_begin_a_workspace_one_makes_the_default_catalog() -> 
     await asyncio.gather(ensure_default(setup.api.committer), ensure_default(rival.committer))
     await ensure_default(setup.api.committer)
     snapshot = await setup.cold().head()
-    assert [found.row.name for found in await snapshot.catalogs()] == ["default"]
+    assert [catalog.row.name for catalog in await snapshot.catalogs()] == ["default"]
     assert snapshot.number == 0
     await setup.close()
 
@@ -454,8 +458,8 @@ async def test_a_committer_that_closes_finishes_what_it_has_and_takes_no_more() 
     assert len({(await each).number for each in work}) == 1
     with pytest.raises(Unavailable):
         await setup.api.do(new_catalog("late"))
-    last = max(await setup.keys("ledger/catalog/"))
-    sealed = await setup.store(Role.JANITOR).get(last)
+    last_key = max(await setup.keys("ledger/catalog/"))
+    sealed = await setup.store(Role.JANITOR).get(last_key)
     assert b'"seal":true' in sealed
     await setup.compactor.close()
 

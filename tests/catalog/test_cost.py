@@ -66,13 +66,13 @@ async def test_a_table_by_its_name_takes_four_round_trips_from_nothing_and_one_w
 ) -> None:
     setup, recorder = await merged(), Far()
     reader = await cold(setup, recorder)
-    found = await (await reader.head()).table(t(name))
+    committed = await (await reader.head()).table(t(name))
     assert recorder.round_trips <= 4
-    assert await (await reader.head()).columns(found.row.table_id)
+    assert await (await reader.head()).columns(committed.row.table_id)
     recorder.clear()
     snapshot = await reader.head()
-    assert (await snapshot.table(t(name))).row == found.row
-    assert len(await snapshot.columns(found.row.table_id)) >= 1
+    assert (await snapshot.table(t(name))).row == committed.row
+    assert len(await snapshot.columns(committed.row.table_id)) >= 1
     assert recorder.round_trips == 1
 
 
@@ -91,11 +91,11 @@ async def test_a_table_by_its_id_with_its_columns_takes_five_round_trips_from_no
     setup, recorder = await merged(), Far()
     table_id = (await (await setup.cold().head()).table(t(name))).row.table_id
     snapshot = await (await cold(setup, recorder)).head()
-    found, columns = await setup.runtime.tasks.gather(
+    committed, columns = await setup.runtime.tasks.gather(
         snapshot.find(table_id),
         snapshot.columns(table_id),
     )
-    assert found
+    assert committed
     assert columns
     assert recorder.round_trips <= 5
 
@@ -170,8 +170,8 @@ async def test_a_takeover_takes_an_epoch_of_its_own() -> None:
     async def epochs_taken() -> int:
         recorder.clear()
         await api_process.do_once(new_table("a", "id bigint"), "k")
-        taken = [verb for verb, key in recorder.requests if "/locks/" in key]
-        return taken.count("create")
+        verbs = [verb for verb, key in recorder.requests if "/locks/" in key]
+        return verbs.count("create")
 
     setup.channel.next(is_lost)
     with pytest.raises(Unknown):

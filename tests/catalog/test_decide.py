@@ -81,8 +81,12 @@ async def test_a_catalog_is_made_described_renamed_and_dropped() -> None:
     described = UpdateCatalog(
         target=CatalogName("sales"), properties={"a": None, "c": "3"}, comment=None, tags=()
     )
-    again = as_catalog(await setup.do(described))
-    assert (again.properties, again.comment, again.tags) == ({"b": "2", "c": "3"}, None, ())
+    updated_row = as_catalog(await setup.do(described))
+    assert (updated_row.properties, updated_row.comment, updated_row.tags) == (
+        {"b": "2", "c": "3"},
+        None,
+        (),
+    )
     renamed = await read(setup, UpdateCatalog(target=CatalogName("sales"), name="trade"))
     assert getattr(renamed, "catalog_id", None) == row.catalog_id
     await refuses(setup, UpdateCatalog(target=CatalogName("sales"), owner="user:x"), NotFound)
@@ -144,8 +148,8 @@ async def test_names_of_schemas_are_taken_once_among_siblings() -> None:
     await setup.schema("s", "a")
     await setup.schema("s", "b")
     await setup.schema("a")
-    again = CreateSchema(catalog="default", parent=("s",), name="a")
-    await refuses(setup, again, AlreadyExists)
+    duplicate = CreateSchema(catalog="default", parent=("s",), name="a")
+    await refuses(setup, duplicate, AlreadyExists)
     rename = UpdateSchema(target=SchemaName("default", ("s", "b")), name="a")
     await refuses(setup, rename, AlreadyExists)
     await refuses(setup, CreateSchema(catalog="default", parent=("x",), name="a"), NotFound)
@@ -157,18 +161,18 @@ async def test_names_of_schemas_are_taken_once_among_siblings() -> None:
 async def test_renaming_a_schema_renames_the_paths_of_all_below_it() -> None:
     setup = await started()
     a, b = await setup.schema("s", "a"), await setup.schema("s", "a", "b")
-    gone = await setup.schema("s", "gone")
+    dropped_schema = await setup.schema("s", "gone")
     under = await setup.schema("s", "gone", "under")
     await setup.do(DropSchema(target=SchemaName("default", ("s", "gone")), force=True))
     table = await setup.table("t", schema=SchemaName("default", ("s", "a", "b")))
     await read(setup, UpdateSchema(target=S, name="new", comment="c"))
     snapshot = await setup.cold().head()
-    found = await snapshot.schema(SchemaName("default", ("new", "a", "b")))
-    assert found.row.schema_id == b.schema_id
+    committed = await snapshot.schema(SchemaName("default", ("new", "a", "b")))
+    assert committed.row.schema_id == b.schema_id
     for schema_id, path in (
         (a.schema_id, ("new", "a")),
         (b.schema_id, ("new", "a", "b")),
-        (gone.schema_id, ("new", "gone")),
+        (dropped_schema.schema_id, ("new", "gone")),
         (under.schema_id, ("new", "gone", "under")),
     ):
         row = (await snapshot.find(schema_id, dropped=True)).row
@@ -301,9 +305,9 @@ async def test_a_table_moves_between_schemas_and_catalogs_and_back() -> None:
     for request, now in moves:
         await setup.do(request)
         snapshot = await setup.cold().head()
-        found = await snapshot.table(now)
-        assert found.row.table_id == row.table_id
-        assert await snapshot.find(row.table_id) == found
+        committed = await snapshot.table(now)
+        assert committed.row.table_id == row.table_id
+        assert await snapshot.find(row.table_id) == committed
         assert [c.row.name for c in await snapshot.columns(row.table_id)] == ["id"]
         with pytest.raises(NotFound):
             await snapshot.table(request.target)
@@ -371,8 +375,12 @@ async def test_a_table_comes_back_with_its_columns() -> None:
     await setup.do(DropTable(target=t("a")))
     done = await setup.do(Undrop(id=row.table_id))
     assert [column.name for column in done.columns] == ["id", "v"]
-    found = (await (await setup.cold().head()).table(t("a"))).row
-    assert (found.table_id, found.location, found.dropped_at) == (row.table_id, row.location, None)
+    table_row = (await (await setup.cold().head()).table(t("a"))).row
+    assert (table_row.table_id, table_row.location, table_row.dropped_at) == (
+        row.table_id,
+        row.location,
+        None,
+    )
     await refuses(setup, Undrop(id=row.table_id), AlreadyExists)
     await refuses(setup, Undrop(id="01a1e036-0049-7abc-afba-e9743e0ba3e7"), NotFound)
     await setup.close()
@@ -422,9 +430,9 @@ async def test_a_schema_comes_back_below_a_parent_that_was_renamed_meanwhile() -
     await setup.do(UpdateSchema(target=S, name="renamed"))
     await setup.do(Undrop(id=inner.schema_id, name="again"))
     snapshot = await setup.cold().head()
-    found = await snapshot.schema(SchemaName("default", ("renamed", "again", "leaf")))
-    assert found.row.schema_id == leaf.schema_id
-    assert found.row.path == ("renamed", "again", "leaf")
+    committed = await snapshot.schema(SchemaName("default", ("renamed", "again", "leaf")))
+    assert committed.row.schema_id == leaf.schema_id
+    assert committed.row.path == ("renamed", "again", "leaf")
     await setup.close()
 
 
@@ -446,11 +454,11 @@ async def test_what_lies_in_something_dropped_comes_back_after_it_only() -> None
 
 async def test_after_the_retention_nothing_comes_back() -> None:
     setup = await started()
-    early, late = await setup.table("early"), await setup.table("late")
+    early_table, late_table = await setup.table("early"), await setup.table("late")
     await setup.do(DropTable(target=t("early")))
     setup.clock.set_forward(timedelta(hours=1))
     await setup.do(DropTable(target=t("late")))
     setup.clock.set_forward(DEFAULT_RETENTION - timedelta(minutes=30))
-    await refuses(setup, Undrop(id=early.table_id), NotFound)
-    await setup.do(Undrop(id=late.table_id))
+    await refuses(setup, Undrop(id=early_table.table_id), NotFound)
+    await setup.do(Undrop(id=late_table.table_id))
     await setup.close()

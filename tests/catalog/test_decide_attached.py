@@ -71,8 +71,8 @@ async def test_an_attached_table_has_a_name_columns_and_the_numbers_of_its_chain
     assert (row.born, row.projected, row.last_field_id) == (3, 4, 2)
     assert (row.comment, row.properties, row.owner) == ("c", {"k": "v"}, "user:ann")
     snapshot = await setup.cold().head()
-    found = await snapshot.table(t("t1"))
-    assert found.row.table_id == table_id(1)
+    committed = await snapshot.table(t("t1"))
+    assert committed.row.table_id == table_id(1)
     columns = [each.row for each in await snapshot.columns(table_id(1))]
     assert [(c.name, c.field_id, c.position) for c in columns] == [("id", 1, 0), ("v", 2, 1)]
     assert columns[0].column_id == column_id(table_id(1), 1)
@@ -105,18 +105,18 @@ async def test_a_name_that_is_taken_or_nowhere_is_refused() -> None:
 async def test_an_id_is_used_once_whatever_it_stands_for() -> None:
     setup = await routed_setup()
     await setup.do(attach(1))
-    again = attach(1, name="other")
-    await refuses(setup, again, AlreadyExists)
+    duplicate = attach(1, name="other")
+    await refuses(setup, duplicate, AlreadyExists)
     await setup.do(ReleaseTable(table_id=table_id(1), tombstone=1))
-    await refuses(setup, again, AlreadyExists)
+    await refuses(setup, duplicate, AlreadyExists)
     schema = await setup.schema("s2")
-    taken = msgspec.structs.replace(attach(2), table_id=schema.schema_id)
-    await refuses(setup, taken, AlreadyExists)
+    with_schema_id = msgspec.structs.replace(attach(2), table_id=schema.schema_id)
+    await refuses(setup, with_schema_id, AlreadyExists)
     await setup.close()
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "invalid_fields",
     [
         {"table_id": "x"},
         {"table_id": table_id(0xABC).upper()},
@@ -141,9 +141,9 @@ async def test_an_id_is_used_once_whatever_it_stands_for() -> None:
     ],
     ids=str,
 )
-async def test_what_no_table_can_be_like_is_refused(wrong: dict[str, object]) -> None:
+async def test_what_no_table_can_be_like_is_refused(invalid_fields: dict[str, object]) -> None:
     setup = await routed_setup()
-    await refuses(setup, msgspec.structs.replace(attach(1), **wrong), Invalid)
+    await refuses(setup, msgspec.structs.replace(attach(1), **invalid_fields), Invalid)
     await setup.close()
 
 
@@ -153,9 +153,9 @@ async def test_a_uuid_is_live_under_one_table() -> None:
     assert (await row_of(setup, 1)).table_uuid == FOREIGN
     await refuses(setup, attach(2, uuid=FOREIGN), AlreadyExists)
     snapshot = await setup.cold().head()
-    found = await snapshot.table_by_uuid(FOREIGN.upper())
-    assert found is not None
-    assert found.row.table_id == table_id(1)
+    committed = await snapshot.table_by_uuid(FOREIGN.upper())
+    assert committed is not None
+    assert committed.row.table_id == table_id(1)
     with pytest.raises(NotFound):
         await snapshot.find(f"uuid:{FOREIGN}", dropped=True)
     await setup.do(ReleaseTable(table_id=table_id(1), tombstone=1))
@@ -164,9 +164,9 @@ async def test_a_uuid_is_live_under_one_table() -> None:
     await refuses(setup, RestoreTable(table_id=table_id(1), born=2), AlreadyExists)
     await setup.do(ReleaseTable(table_id=table_id(2), tombstone=1))
     await setup.do(RestoreTable(table_id=table_id(1), born=2))
-    again = await (await setup.cold().head()).table_by_uuid(FOREIGN)
-    assert again is not None
-    assert again.row.table_id == table_id(1)
+    restored = await (await setup.cold().head()).table_by_uuid(FOREIGN)
+    assert restored is not None
+    assert restored.row.table_id == table_id(1)
     await setup.close()
 
 
@@ -178,9 +178,9 @@ async def test_an_id_is_a_uuid_too() -> None:
     await setup.do(ReleaseTable(table_id=table_id(1), tombstone=1))
     await setup.do(attach(2, uuid=table_id(1)))
     await refuses(setup, RestoreTable(table_id=table_id(1), born=2), AlreadyExists)
-    found = await (await setup.cold().head()).table_by_uuid(table_id(1))
-    assert found is not None
-    assert found.row.table_id == table_id(2)
+    committed = await (await setup.cold().head()).table_by_uuid(table_id(1))
+    assert committed is not None
+    assert committed.row.table_id == table_id(2)
     await setup.close()
 
 
@@ -244,9 +244,9 @@ async def test_releasing_again_succeeds_and_leaves_the_moment_of_the_drop() -> N
     await setup.do(attach(1))
     first = await setup.do(ReleaseTable(table_id=table_id(1), tombstone=1))
     setup.clock.set_forward(timedelta(hours=1))
-    again = await setup.do(ReleaseTable(table_id=table_id(1), tombstone=1))
-    assert as_table(again) == as_table(first)
-    assert again.operation == "drop_table"
+    second = await setup.do(ReleaseTable(table_id=table_id(1), tombstone=1))
+    assert as_table(second) == as_table(first)
+    assert second.operation == "drop_table"
     assert await row_of(setup, 1) == as_table(first)
     await setup.close()
 
@@ -256,8 +256,8 @@ async def test_a_release_that_comes_late_does_not_touch_what_was_born_again() ->
     await setup.do(attach(1), ReleaseTable(table_id=table_id(1), tombstone=1))
     await setup.do(RestoreTable(table_id=table_id(1), born=2))
     for tombstone in (1, 2):
-        late = await setup.do(ReleaseTable(table_id=table_id(1), tombstone=tombstone))
-        assert as_table(late).dropped_at is None
+        late_release = await setup.do(ReleaseTable(table_id=table_id(1), tombstone=tombstone))
+        assert as_table(late_release).dropped_at is None
     assert await names_in(await setup.cold().head()) == ["t1"]
     await setup.do(ReleaseTable(table_id=table_id(1), tombstone=3))
     assert await names_in(await setup.cold().head()) == []
@@ -326,8 +326,8 @@ async def test_a_restored_table_is_born_again_and_keeps_its_columns() -> None:
 async def test_an_undrop_that_read_the_chain_before_its_tombstone_is_refused() -> None:
     setup = await routed_setup()
     await setup.do(attach(1), ReleaseTable(table_id=table_id(1), tombstone=2))
-    for born in (1, 2):  # 1 was in effect when the undrop looked, and ended at 2
-        await refuses(setup, RestoreTable(table_id=table_id(1), born=born), Conflict)
+    for created_at_number in (1, 2):  # 1 was in effect when the undrop looked, and ended at 2
+        await refuses(setup, RestoreTable(table_id=table_id(1), born=created_at_number), Conflict)
     await setup.do(RestoreTable(table_id=table_id(1), born=3))
     await setup.close()
 

@@ -24,9 +24,9 @@ async def table(setup: CatalogSetup) -> TableRow:
 async def columns(setup: CatalogSetup) -> list[ColumnRow]:
     """The columns as a stranger reads them; positions are always 0, 1, 2 ..."""
     snapshot = await setup.cold().head()
-    found = await snapshot.columns((await snapshot.table(A)).row.table_id)
-    assert [each.row.position for each in found] == list(range(len(found)))
-    return [each.row for each in found]
+    committed_columns = await snapshot.columns((await snapshot.table(A)).row.table_id)
+    assert [each.row.position for each in committed_columns] == list(range(len(committed_columns)))
+    return [each.row for each in committed_columns]
 
 
 async def names(setup: CatalogSetup) -> list[str]:
@@ -48,11 +48,11 @@ async def test_the_first_version_is_what_the_table_was_made_with() -> None:
     setup = await started()
     row = await table(setup)
     assert (row.schema_version, row.last_field_id) == (1, 3)
-    found = await columns(setup)
-    assert [(c.name, c.data_type, c.field_id) for c in found] == [
+    column_rows = await columns(setup)
+    assert [(c.name, c.data_type, c.field_id) for c in column_rows] == [
         *(("x", "bigint", 1), ("y", "string", 2), ("z", "int", 3))
     ]
-    assert found[0].column_id == str(uuid5(UUID(row.table_id), "1"))
+    assert column_rows[0].column_id == str(uuid5(UUID(row.table_id), "1"))
     assert [each["change"] for each in await last_changes(setup)] == ["added"] * 3
     await setup.close()
 
@@ -121,8 +121,8 @@ async def test_a_column_that_is_changed_stays_the_same_column() -> None:
     assert change["before"]["data_type"] == "bigint"
     assert change["after"]["name"] == "n"
     await setup.do(UpdateColumn(target=A, column="n", comment=None, sensitivity=None))
-    [again, *_] = await columns(setup)
-    assert (again.comment, again.sensitivity, again.default_value) == (None, None, "0")
+    [newest, *_] = await columns(setup)
+    assert (newest.comment, newest.sensitivity, newest.default_value) == (None, None, "0")
     for bad in (
         UpdateColumn(target=A, column="n", name="y"),
         UpdateColumn(target=A, column="n", name=""),
@@ -163,8 +163,8 @@ async def test_the_table_lists_its_columns_with_personal_data() -> None:
     assert as_table(await setup.do(renamed)).pii_columns == ("id", "mail")
     cleared = UpdateColumn(target=A, column="id", pii_type=None)
     assert as_table(await setup.do(cleared)).pii_columns == ("mail",)
-    gone = DropColumn(target=A, column="mail")
-    assert as_table(await setup.do(gone)).pii_columns == ()
+    drop = DropColumn(target=A, column="mail")
+    assert as_table(await setup.do(drop)).pii_columns == ()
     await setup.close()
 
 

@@ -57,15 +57,15 @@ async def history() -> CatalogSetup:
 async def test_a_difference_lists_what_was_created_changed_and_dropped() -> None:
     setup = await history()
     old, new = await setup.api.reader.at_number(7), await setup.head()
-    [found] = await walk(setup, old, new, limit=ALL)
-    assert {each.name: each.change for each in found} == {
+    [changes] = await walk(setup, old, new, limit=ALL)
+    assert {each.name: each.change for each in changes} == {
         "default.s.a": ChangeKind.UPDATED,
         "default.s3.b": ChangeKind.UPDATED,
         "default.s.c": ChangeKind.DROPPED,
         "default.s3": ChangeKind.CREATED,
         "default.s.g": ChangeKind.CREATED,
     }
-    [changed] = [each for each in found if each.name == "default.s.a"]
+    [changed] = [each for each in changes if each.name == "default.s.a"]
     assert (changed.before, changed.after) == ({}, {"comment": "new"})
     [back] = await walk(setup, new, old, limit=ALL)
     opposite = {
@@ -74,7 +74,7 @@ async def test_a_difference_lists_what_was_created_changed_and_dropped() -> None
         ChangeKind.UPDATED: ChangeKind.UPDATED,
     }
     assert {(each.id, each.change) for each in back} == {
-        (each.id, opposite[each.change]) for each in found
+        (each.id, opposite[each.change]) for each in changes
     }
     await setup.close()
 
@@ -86,9 +86,9 @@ async def test_pages_of_any_size_are_the_whole_difference(limit: int) -> None:
     for number in (0, 3, 7):
         then = await setup.api.reader.at_number(number)
         for old, new in ((then, head), (head, then)):
-            [whole] = await walk(setup, old, new, limit=ALL)
+            [all_changes] = await walk(setup, old, new, limit=ALL)
             pages = await walk(setup, old, new, limit=limit)
-            assert [each for page in pages for each in page] == whole
+            assert [each for page in pages for each in page] == all_changes
             assert all(len(page) <= limit for page in pages)
     await setup.close()
 
@@ -113,7 +113,7 @@ class Counted(AsyncioTasks):
         await super().turn()
 
 
-class Asked(Snapshot):
+class CountingSnapshot(Snapshot):
     """A snapshot that counts what it is asked for."""
 
     finds = 0
@@ -127,15 +127,15 @@ async def crowd(count: int) -> tuple[CatalogSetup, Snapshot]:
     """A setup with many new tables, and the snapshot from before them."""
     setup = await started()
     old = await setup.head()
-    made = (setup.api.do(new_table(f"t{number:04}")) for number in range(count))
-    await asyncio.gather(*made)
+    creations = (setup.api.do(new_table(f"t{number:04}")) for number in range(count))
+    await asyncio.gather(*creations)
     return setup, old
 
 
 async def test_a_page_reads_no_more_than_it_returns_and_yields_to_other_tasks() -> None:
     setup, old = await crowd(2_500)
     head, tasks = await setup.head(), Counted()
-    new = Asked(head._files, head.entry)
+    new = CountingSnapshot(head._files, head.entry)
     runtime = replace(setup.runtime, tasks=tasks)
     store = Store(setup.backend, runtime, scope=setup.api.store.scope, role=Role.READER)
     page = await diff(store, old, new, limit=1_000, most_columns=ALL)
@@ -163,8 +163,8 @@ async def test_every_change_of_a_column_shows() -> None:
     await setup.do(
         UpdateColumn(target=t("a"), column="x", nullable=False, comment="why", pii_type="EMAIL")
     )
-    found = (await diff(setup.api.store, old, await setup.head(), limit=9, most_columns=99)).items
-    assert [each.after["columns"] for each in found] == [
+    changes = (await diff(setup.api.store, old, await setup.head(), limit=9, most_columns=99)).items
+    assert [each.after["columns"] for each in changes] == [
         ["x int not null comment 'why' pii_type 'EMAIL'"]
     ]
     await setup.close()

@@ -33,19 +33,17 @@ async def walk(
     reader, pages = setup.cold(), []
     start = await reader.head()
     while True:
-        found = await history(
-            reader, object_id, start=start, limit=limit, most_columns=most_columns
-        )
-        pages.append(found.items)
-        if found.rest is None:
+        page = await history(reader, object_id, start=start, limit=limit, most_columns=most_columns)
+        pages.append(page.items)
+        if page.rest is None:
             return pages
-        start = await reader.at_number(found.rest)
+        start = await reader.at_number(page.rest)
 
 
 async def test_every_version_is_shown_with_its_author_and_its_columns() -> None:
     setup, row = await lived()
-    [found] = await walk(setup, row.table_id, limit=ALL)
-    operations = [(each.operation, each.object.name, len(each.columns)) for each in found]
+    [versions] = await walk(setup, row.table_id, limit=ALL)
+    operations = [(each.operation, each.object.name, len(each.columns)) for each in versions]
     assert operations == [
         ("undrop", "b", 3),
         ("drop_table", "a", 3),
@@ -53,16 +51,16 @@ async def test_every_version_is_shown_with_its_author_and_its_columns() -> None:
         ("update_table", "a", 2),
         ("create_table", "a", 2),
     ]
-    assert {each.actor for each in found} == {"user:ann"}
+    assert {each.actor for each in versions} == {"user:ann"}
     await setup.close()
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5])
 async def test_pages_of_any_size_are_the_whole_history(limit: int) -> None:
     setup, row = await lived()
-    [whole] = await walk(setup, row.table_id, limit=ALL)
+    [all_versions] = await walk(setup, row.table_id, limit=ALL)
     pages = await walk(setup, row.table_id, limit=limit)
-    assert [each for page in pages for each in page] == whole
+    assert [each for page in pages for each in page] == all_versions
     assert [len(page) for page in pages[:-1]] == [limit] * (len(pages) - 1)
     assert pages[-1]  # a page that is the last says so itself
     await setup.close()
@@ -77,11 +75,13 @@ async def test_a_page_ends_with_the_version_that_makes_its_columns_too_many() ->
 
 async def test_versions_below_the_floor_are_not_listed_nor_linked() -> None:
     setup, row = await lived()
-    [whole] = await walk(setup, row.table_id, limit=ALL)
-    floor = whole[2].number
+    [all_versions] = await walk(setup, row.table_id, limit=ALL)
+    floor = all_versions[2].number
     await manifests_of(setup.store(Role.JANITOR), "catalog").raise_floor(floor)
     pages = await walk(setup, row.table_id, limit=2)
-    assert [each.number for page in pages for each in page] == [each.number for each in whole[:3]]
+    assert [each.number for page in pages for each in page] == [
+        each.number for each in all_versions[:3]
+    ]
     await setup.close()
 
 

@@ -31,9 +31,9 @@ async def test_tokens_count_up_from_zero_and_a_held_one_stays(bench: Bench) -> N
     assert await lease.hold() == 0
     assert await lease.hold() == 0
     await lease.close()
-    again = Lease(bench.store(), DOMAIN, holder="a")
-    assert await again.hold() == 1
-    await again.close()
+    second_lease = Lease(bench.store(), DOMAIN, holder="a")
+    assert await second_lease.hold() == 1
+    await second_lease.close()
 
 
 async def test_an_epoch_says_who_took_it_and_for_how_long(bench: Bench) -> None:
@@ -49,14 +49,14 @@ async def test_an_epoch_says_who_took_it_and_for_how_long(bench: Bench) -> None:
 
 
 def test_a_clean_close_passes_the_lease_on_at_once() -> None:
-    async def first(it: Contender) -> None:
-        await it.hold()
-        await it.clock.sleep(300)
-        await it.lease.close()
+    async def first(contender: Contender) -> None:
+        await contender.hold()
+        await contender.clock.sleep(300)
+        await contender.lease.close()
 
     contest = Contest()
     contest.join("first", first)
-    contest.join("second", lambda it: it.work(10), at_ms=100)
+    contest.join("second", lambda contender: contender.work(10), at_ms=100)
     contest.run(10)
     assert contest.winners() == ["first", "second"]
     assert contest.when(1) < 300 + PROMPT_MS
@@ -65,7 +65,7 @@ def test_a_clean_close_passes_the_lease_on_at_once() -> None:
 def test_a_crash_passes_the_lease_on_after_its_life_and_not_before() -> None:
     contest = Contest()
     crash_after(contest, "first", 2_500)
-    contest.join("second", lambda it: it.work(10), at_ms=2_600)
+    contest.join("second", lambda contender: contender.work(10), at_ms=2_600)
     contest.run(20)
     assert contest.tokens() == [0, 1]
     assert 2_600 + LIFE_MS <= contest.when(1) < 2_600 + LIFE_MS + PROMPT_MS
@@ -73,18 +73,18 @@ def test_a_crash_passes_the_lease_on_after_its_life_and_not_before() -> None:
 
 def test_the_life_that_counts_is_the_one_written_in_the_epoch() -> None:
     contest = Contest()
-    process = contest.join("first", lambda it: it.work(1e9), life_ms=9_000)
+    process = contest.join("first", lambda contender: contender.work(1e9), life_ms=9_000)
     contest.world.after(500, process.crash)
-    contest.join("second", lambda it: it.work(10), at_ms=600, life_ms=1_000)
+    contest.join("second", lambda contender: contender.work(10), at_ms=600, life_ms=1_000)
     contest.run(30)
     assert 600 + 9_000 <= contest.when(1) < 600 + 9_000 + PROMPT_MS
 
 
 def test_an_epoch_cannot_ask_for_more_than_a_minute() -> None:
-    async def wait(it: Contender) -> None:
-        chain = Chain(it.store, f"locks/{DOMAIN}")
+    async def wait(contender: Contender) -> None:
+        chain = Chain(contender.store, f"locks/{DOMAIN}")
         await chain.append(await chain.head(), Epoch(holder="greedy", life_ms=10**12))
-        assert await it.hold(70_000) == 1
+        assert await contender.hold(70_000) == 1
 
     contest = Contest()
     contest.join("second", wait)
@@ -94,7 +94,7 @@ def test_an_epoch_cannot_ask_for_more_than_a_minute() -> None:
 
 def test_a_restart_after_a_kill_waits_for_one_life_only() -> None:
     contest = Contest()
-    process = contest.join("only", lambda it: it.work(1e9))
+    process = contest.join("only", lambda contender: contender.work(1e9))
     contest.world.after(5_000, process.crash)
     contest.world.after(5_100, process.restart)
     contest.run(20)
@@ -117,17 +117,17 @@ def test_garbage_in_the_renewal_counts_as_expired(garbage: bytes) -> None:
     contest = Contest()
     crash_after(contest, "first", 500)
     contest.world.after(700, lambda: contest.objects.put("somebody", note_key(0), garbage))
-    contest.join("second", lambda it: it.work(10), at_ms=1_000)
+    contest.join("second", lambda contender: contender.work(10), at_ms=1_000)
     contest.run(10)
     assert contest.when(1) < 1_000 + PROMPT_MS
 
 
 def test_a_body_that_is_no_epoch_is_corrupt() -> None:
-    async def meet(it: Contender) -> None:
-        chain = Chain(it.store, f"locks/{DOMAIN}")
+    async def meet(contender: Contender) -> None:
+        chain = Chain(contender.store, f"locks/{DOMAIN}")
         await chain.append(await chain.head(), "not an epoch")
         with pytest.raises(Corrupt):
-            await it.hold()
+            await contender.hold()
 
     contest = Contest()
     contest.join("only", meet)
@@ -137,8 +137,8 @@ def test_a_body_that_is_no_epoch_is_corrupt() -> None:
 
 def test_a_holder_with_endless_work_yields_after_its_turn_if_another_waits() -> None:
     contest = Contest()
-    contest.join("first", lambda it: it.work(20_000))
-    contest.join("second", lambda it: it.work(20_000), at_ms=100)
+    contest.join("first", lambda contender: contender.work(20_000))
+    contest.join("second", lambda contender: contender.work(20_000), at_ms=100)
     contest.run(18)
     assert set(contest.winners()) == {"first", "second"}
     for (held_ms, one, _), (next_ms, other, _) in pairwise(contest.turns):
@@ -149,7 +149,7 @@ def test_a_holder_with_endless_work_yields_after_its_turn_if_another_waits() -> 
 
 def test_a_holder_with_endless_work_keeps_the_lease_while_no_other_waits() -> None:
     contest = Contest()
-    contest.join("only", lambda it: it.work(60_000))
+    contest.join("only", lambda contender: contender.work(60_000))
     contest.run(50)
     assert contest.tokens() == [0]
 
@@ -158,7 +158,7 @@ def test_a_holder_with_endless_work_keeps_the_lease_while_no_other_waits() -> No
 def test_eight_contenders_all_get_their_turn(seed: int) -> None:
     contest = Contest(seed)
     for n in range(8):
-        contest.join(f"c{n}", lambda it: it.work(120_000))
+        contest.join(f"c{n}", lambda contender: contender.work(120_000))
     contest.run(60)
     winners = contest.winners()
     assert len(set(winners)) == 8
@@ -172,16 +172,16 @@ def test_eight_contenders_all_get_their_turn(seed: int) -> None:
 
 
 def test_short_work_with_short_rests_does_not_keep_a_waiter_out() -> None:
-    async def restless(it: Contender) -> None:
+    async def restless(contender: Contender) -> None:
         while True:
-            await it.hold()
-            await it.clock.sleep(20)
-            it.lease.idle()
-            await it.clock.sleep(IDLE_MS + 60)
+            await contender.hold()
+            await contender.clock.sleep(20)
+            contender.lease.idle()
+            await contender.clock.sleep(IDLE_MS + 60)
 
     contest = Contest()
     contest.join("restless", restless)
-    contest.join("second", lambda it: it.work(10), at_ms=5_000)
+    contest.join("second", lambda contender: contender.work(10), at_ms=5_000)
     contest.run(20)
     [turn] = [at_ms for at_ms, name, _ in contest.turns if name.startswith("second")]
     assert turn < 5_000 + TURN_MS + PROMPT_MS
@@ -189,8 +189,8 @@ def test_short_work_with_short_rests_does_not_keep_a_waiter_out() -> None:
 
 def test_a_yielding_holder_goes_on_when_those_who_waited_are_gone() -> None:
     contest = Contest()
-    contest.join("first", lambda it: it.work(10_000))
-    waiter = contest.join("second", lambda it: it.work(10_000), at_ms=100)
+    contest.join("first", lambda contender: contender.work(10_000))
+    waiter = contest.join("second", lambda contender: contender.work(10_000), at_ms=100)
     contest.world.after(600, waiter.crash)
     contest.run(9)
     assert contest.winners() == ["first", "first"]
@@ -198,38 +198,38 @@ def test_a_yielding_holder_goes_on_when_those_who_waited_are_gone() -> None:
 
 
 def test_idling_lets_go_and_working_again_in_time_does_not() -> None:
-    seen: list[int | None] = []
+    tokens: list[int | None] = []
 
-    async def steps(it: Contender) -> None:
-        await it.hold()
-        it.lease.idle()
-        await it.clock.sleep(IDLE_MS - 20)
-        assert await it.hold() == 0
-        await it.clock.sleep(5 * IDLE_MS)
-        seen.append(it.lease.token)
-        it.lease.idle()
-        await it.clock.sleep(2 * IDLE_MS)
-        seen.append(it.lease.token)
-        renewal = await Epochs(it.store, DOMAIN).renewal(0)
+    async def steps(contender: Contender) -> None:
+        await contender.hold()
+        contender.lease.idle()
+        await contender.clock.sleep(IDLE_MS - 20)
+        assert await contender.hold() == 0
+        await contender.clock.sleep(5 * IDLE_MS)
+        tokens.append(contender.lease.token)
+        contender.lease.idle()
+        await contender.clock.sleep(2 * IDLE_MS)
+        tokens.append(contender.lease.token)
+        renewal = await Epochs(contender.store, DOMAIN).renewal(0)
         assert renewal is not None
         assert renewal.released
 
     contest = Contest()
     contest.join("only", steps)
     contest.run(10)
-    assert seen == [0, None]
+    assert tokens == [0, None]
 
 
 def test_who_is_alone_never_waits() -> None:
     waits: list[float] = []
 
-    async def steps(it: Contender) -> None:
+    async def steps(contender: Contender) -> None:
         for rest_ms in (0, 150, 250, 400, 5_000, 2 * HOUR_MS) * 3:
-            before = it.clock.elapsed_ms()
-            await it.hold()
-            waits.append(it.clock.elapsed_ms() - before)
-            it.lease.idle()
-            await it.clock.sleep(rest_ms)
+            before = contender.clock.elapsed_ms()
+            await contender.hold()
+            waits.append(contender.clock.elapsed_ms() - before)
+            contender.lease.idle()
+            await contender.clock.sleep(rest_ms)
 
     contest = Contest(faults=Faults(slowest_ms=5.0))
     contest.join("only", steps)
@@ -240,18 +240,18 @@ def test_who_is_alone_never_waits() -> None:
 
 
 def test_who_rested_while_epochs_were_collected_takes_the_newest() -> None:
-    async def sleeper(it: Contender) -> None:
-        assert await it.hold() == 0
-        it.lease.idle()
-        await it.clock.sleep(3 * HOUR_MS)
-        assert await it.hold() == 4
+    async def sleeper(contender: Contender) -> None:
+        assert await contender.hold() == 0
+        contender.lease.idle()
+        await contender.clock.sleep(3 * HOUR_MS)
+        assert await contender.hold() == 4
 
-    async def janitor(it: Contender) -> None:
-        chain = Chain(it.store, f"locks/{DOMAIN}")
+    async def janitor(contender: Contender) -> None:
+        chain = Chain(contender.store, f"locks/{DOMAIN}")
         for _ in range(3):
             await chain.append(await chain.head(), Epoch(holder="other", life_ms=1))
-        far = SimBackend(it.contest.objects, it.incarnation)
-        store = Store(far, it.incarnation.runtime, scope=Scope(), role=Role.JANITOR)
+        far = SimBackend(contender.contest.objects, contender.incarnation)
+        store = Store(far, contender.incarnation.runtime, scope=Scope(), role=Role.JANITOR)
         await Chain(store, f"locks/{DOMAIN}").raise_floor(3)
         for n in range(3):
             await store.delete(chain.key(n))
@@ -264,12 +264,12 @@ def test_who_rested_while_epochs_were_collected_takes_the_newest() -> None:
 
 
 def test_a_lost_token_is_not_given_out_again() -> None:
-    async def steps(it: Contender) -> None:
-        assert await it.hold() == 0
-        it.lease.lost()
-        assert it.lease.token is None
-        assert await it.hold() == 1
-        assert await it.hold() == 1
+    async def steps(contender: Contender) -> None:
+        assert await contender.hold() == 0
+        contender.lease.lost()
+        assert contender.lease.token is None
+        assert await contender.hold() == 1
+        assert await contender.hold() == 1
 
     contest = Contest()
     contest.join("only", steps)
@@ -278,28 +278,28 @@ def test_a_lost_token_is_not_given_out_again() -> None:
 
 
 def test_who_lost_its_token_waits_for_the_one_who_has_a_newer_one() -> None:
-    async def loser(it: Contender) -> None:
-        await it.hold()
-        it.incarnation.sleep(2 * LIFE_MS)
-        await it.clock.sleep(0)
-        it.lease.lost()
-        await it.hold()
+    async def loser(contender: Contender) -> None:
+        await contender.hold()
+        contender.incarnation.sleep(2 * LIFE_MS)
+        await contender.clock.sleep(0)
+        contender.lease.lost()
+        await contender.hold()
 
     contest = Contest()
     contest.join("loser", loser)
-    contest.join("taker", lambda it: it.work(8_000), at_ms=100)
+    contest.join("taker", lambda contender: contender.work(8_000), at_ms=100)
     contest.run(30)
     assert contest.winners()[:3] == ["loser", "taker", "loser"]
     assert not contest.overlaps
 
 
 def test_a_sleeper_finds_its_lease_gone() -> None:
-    async def sleeper(it: Contender) -> None:
-        await it.hold()
-        it.incarnation.sleep(LIFE_MS)
-        await it.clock.sleep(0)
-        assert it.lease.token is None
-        assert await it.hold() == 1
+    async def sleeper(contender: Contender) -> None:
+        await contender.hold()
+        contender.incarnation.sleep(LIFE_MS)
+        await contender.clock.sleep(0)
+        assert contender.lease.token is None
+        assert await contender.hold() == 1
 
     contest = Contest()
     contest.join("sleeper", sleeper)
@@ -312,7 +312,9 @@ def test_a_sleeper_finds_its_lease_gone() -> None:
 def test_wall_clocks_that_jump_change_nothing(who: int, hours: int) -> None:
     def tournament(*, jumping: bool) -> list[tuple[float, str, int]]:
         contest = Contest()
-        processes = [contest.join(name, lambda it: it.work(30_000)) for name in ("a", "b")]
+        processes = [
+            contest.join(name, lambda contender: contender.work(30_000)) for name in ("a", "b")
+        ]
         if jumping:
             for at_ms in range(0, 20_000, 700):
                 by_ms = hours * HOUR_MS * (1 if at_ms % 1_400 else -1)
@@ -325,12 +327,12 @@ def test_wall_clocks_that_jump_change_nothing(who: int, hours: int) -> None:
 
 
 def test_patience_has_an_end_and_says_when_to_come_back() -> None:
-    async def impatient(it: Contender) -> None:
-        before = it.clock.elapsed_ms()
+    async def impatient(contender: Contender) -> None:
+        before = contender.clock.elapsed_ms()
         with pytest.raises(Unavailable) as caught:
-            await it.hold(400)
+            await contender.hold(400)
         assert caught.value.retry_after_ms == LIFE_MS
-        assert it.clock.elapsed_ms() - before == pytest.approx(400)
+        assert contender.clock.elapsed_ms() - before == pytest.approx(400)
 
     contest = Contest()
     crash_after(contest, "first", 500)
@@ -342,12 +344,12 @@ def test_patience_has_an_end_and_says_when_to_come_back() -> None:
 
 
 def test_short_patience_adds_up_to_a_takeover() -> None:
-    async def retry(it: Contender) -> None:
+    async def retry(contender: Contender) -> None:
         for _ in range(10):
             try:
-                await it.hold(500)
+                await contender.hold(500)
             except Unavailable:
-                await it.clock.sleep(100)
+                await contender.clock.sleep(100)
             else:
                 return
 
@@ -360,23 +362,25 @@ def test_short_patience_adds_up_to_a_takeover() -> None:
 
 
 def test_a_caller_that_left_while_the_lease_was_taken_does_not_keep_it() -> None:
-    async def hasty(it: Contender) -> None:
+    async def hasty(contender: Contender) -> None:
         with pytest.raises(Unavailable):
-            await it.hold(12)  # the search is still going on, or the create is under way
-        await it.clock.sleep(2_000)
-        assert it.lease.token is None
+            await contender.hold(12)  # the search is still going on, or the create is under way
+        await contender.clock.sleep(2_000)
+        assert contender.lease.token is None
 
     contest = Contest(faults=Faults(slowest_ms=5.0))
     contest.join("first", hasty)
-    contest.join("second", lambda it: it.work(10), at_ms=1_000)
+    contest.join("second", lambda contender: contender.work(10), at_ms=1_000)
     contest.run(10)
     assert contest.ended == {"first", "second"}
     assert contest.turns[-1][0] < 1_000 + PROMPT_MS
 
 
 def test_callers_at_the_same_time_share_one_epoch() -> None:
-    async def steps(it: Contender) -> None:
-        tokens = await it.incarnation.runtime.tasks.gather(*(it.hold() for _ in range(10)))
+    async def steps(contender: Contender) -> None:
+        tokens = await contender.incarnation.runtime.tasks.gather(
+            *(contender.hold() for _ in range(10))
+        )
         assert tokens == [0] * 10
 
     contest = Contest()
@@ -386,15 +390,15 @@ def test_callers_at_the_same_time_share_one_epoch() -> None:
 
 
 def test_an_outage_is_reported_and_survived() -> None:
-    async def steps(it: Contender) -> None:
-        await it.hold()
-        it.contest.objects.faults = OUTAGE
-        await it.clock.sleep(2 * LIFE_MS)
-        assert it.lease.token is None, "renewals that were not heard do not count"
+    async def steps(contender: Contender) -> None:
+        await contender.hold()
+        contender.contest.objects.faults = OUTAGE
+        await contender.clock.sleep(2 * LIFE_MS)
+        assert contender.lease.token is None, "renewals that were not heard do not count"
         with pytest.raises(Unavailable):
-            await it.hold(120_000)
-        it.contest.objects.faults = NONE
-        assert await it.hold() >= 1
+            await contender.hold(120_000)
+        contender.contest.objects.faults = NONE
+        assert await contender.hold() >= 1
 
     contest = Contest()
     contest.join("only", steps)
@@ -403,12 +407,12 @@ def test_an_outage_is_reported_and_survived() -> None:
 
 
 def test_a_closed_lease_is_not_taken_again() -> None:
-    async def steps(it: Contender) -> None:
-        await it.hold()
-        await it.lease.close()
-        await it.lease.close()
+    async def steps(contender: Contender) -> None:
+        await contender.hold()
+        await contender.lease.close()
+        await contender.lease.close()
         with pytest.raises(Unavailable, match="closed"):
-            await it.hold()
+            await contender.hold()
 
     contest = Contest()
     contest.join("only", steps)
@@ -433,7 +437,7 @@ async def test_a_caller_that_is_cancelled_at_the_last_moment_does_not_keep_the_l
 
 
 def test_an_epoch_of_ours_that_we_had_given_up_for_lost_does_not_make_us_wait() -> None:
-    async def steps(it: Contender) -> None:
+    async def steps(contender: Contender) -> None:
         sent: list[str] = []
 
         async def drop_the_answer(verb: str, key: str) -> None:
@@ -441,13 +445,13 @@ def test_an_epoch_of_ours_that_we_had_given_up_for_lost_does_not_make_us_wait() 
             if "create" in sent:
                 raise Unavailable("no answer")
 
-        it.after = drop_the_answer
+        contender.after = drop_the_answer
         with pytest.raises(Unavailable):
-            await it.hold(120_000)
-        it.after = nothing
-        before = it.clock.elapsed_ms()
-        assert await it.hold() == 1
-        assert it.clock.elapsed_ms() - before < PROMPT_MS
+            await contender.hold(120_000)
+        contender.after = nothing
+        before = contender.clock.elapsed_ms()
+        assert await contender.hold() == 1
+        assert contender.clock.elapsed_ms() - before < PROMPT_MS
 
     contest = Contest()
     contest.join("only", steps)

@@ -39,8 +39,8 @@ async def test_after_a_rest_the_lease_costs_one_create(memory: Backend, runtime:
     assert lease.token is None
     tally.clear()
     assert await lease.hold() == 1
-    asked = [(verb, key.rpartition("/")[2]) for verb, key, _ in tally.seen]
-    assert [each for each in asked if each[1] != "head.json"] == [("create", f"{1:020d}.json")]
+    requests = [(verb, key.rpartition("/")[2]) for verb, key, _ in tally.seen]
+    assert [each for each in requests if each[1] != "head.json"] == [("create", f"{1:020d}.json")]
     await lease.close()
 
 
@@ -96,8 +96,8 @@ async def test_giving_way_unasked_costs_one_read_and_one_write(
     tally.clear()
     lease.idle()
     await runtime.clock.sleep(2 * IDLE_MS)
-    asked = [(verb, key.partition(".")[2]) for verb, key, _ in tally.seen]
-    assert asked == [("get", "waiting.renewal.json"), ("put", "renewal.json")]
+    requests = [(verb, key.partition(".")[2]) for verb, key, _ in tally.seen]
+    assert requests == [("get", "waiting.renewal.json"), ("put", "renewal.json")]
     await lease.close()
 
 
@@ -121,7 +121,7 @@ async def test_a_cold_start_after_a_release_costs_the_head_two_reads_and_a_creat
 def test_waiting_costs_one_request_a_look_and_at_most_ten_a_second() -> None:
     contest = Contest()
     crash_after(contest, "first", 500)
-    contest.join("second", lambda it: it.work(10), at_ms=1_000)
+    contest.join("second", lambda contender: contender.work(10), at_ms=1_000)
     counts: list[int] = []
     for at_ms in (2_000, 3_000):
         contest.world.after(at_ms, lambda: counts.append(contest.world.tally["requests"]))

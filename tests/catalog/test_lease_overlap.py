@@ -17,16 +17,16 @@ def test_no_two_leases_are_fresh_at_once_whatever_the_weather(seed: int) -> None
     weather = MILD if seed % 2 else replace(HARSH.scaled(0.5), slowest_ms=1_500.0)
     contest = Contest(seed, weather)
 
-    async def steps(it: Contender) -> None:
+    async def steps(contender: Contender) -> None:
         while True:
             try:
-                await it.hold()
+                await contender.hold()
             except Unavailable:
                 continue
-            await it.clock.sleep(it.incarnation.runtime.rng.random() * 100)
-            if it.incarnation.runtime.rng.random() < 0.1:
-                it.lease.idle()
-                await it.clock.sleep(it.incarnation.runtime.rng.random() * 1_000)
+            await contender.clock.sleep(contender.incarnation.runtime.rng.random() * 100)
+            if contender.incarnation.runtime.rng.random() < 0.1:
+                contender.lease.idle()
+                await contender.clock.sleep(contender.incarnation.runtime.rng.random() * 1_000)
 
     rng = contest.world.stream("chaos")
     processes = [contest.join(f"c{n}", steps) for n in range(4)]
@@ -50,22 +50,22 @@ def test_no_two_leases_are_fresh_at_once_whatever_the_weather(seed: int) -> None
 
 @pytest.mark.parametrize("seed", range(60))
 def test_no_two_leases_are_fresh_at_once_on_lines_as_slow_as_the_lease(seed: int) -> None:
-    async def steps(it: Contender) -> None:
-        rng = it.incarnation.runtime.rng
+    async def steps(contender: Contender) -> None:
+        rng = contender.incarnation.runtime.rng
 
         async def on_the_way(verb: str, key: str) -> None:
             if rng.random() < 0.3:
-                await it.clock.sleep(rng.random() * 900)
+                await contender.clock.sleep(rng.random() * 900)
 
         async def to_the_store(verb: str, key: str) -> None:
             await on_the_way(verb, key)
             if verb == "put" and rng.random() < 0.5:
                 raise Unavailable("the line is down")
 
-        it.before, it.after = to_the_store, on_the_way
+        contender.before, contender.after = to_the_store, on_the_way
         while True:
             with contextlib.suppress(Unavailable):
-                await it.work(1e9)
+                await contender.work(1e9)
 
     contest = Contest(seed, Faults(slowest_ms=5.0))
     for n in range(4):
@@ -79,33 +79,33 @@ def test_no_two_leases_are_fresh_at_once_on_lines_as_slow_as_the_lease(seed: int
 class Script:
     """What becomes of a holder's renewals, one by one; it never hears that somebody waits."""
 
-    def __init__(self, it: Contender, *fates: tuple[float, bool, float]) -> None:
-        self._it = it
+    def __init__(self, contender: Contender, *fates: tuple[float, bool, float]) -> None:
+        self._contender = contender
         self._fates = list(fates)
-        it.before, it.after = self.before, self.after
+        contender.before, contender.after = self.before, self.after
 
     async def before(self, verb: str, key: str) -> None:
         if "waiting" in key:
             raise Unavailable("the line is down")
         if verb == "put" and key.endswith(".renewal.json"):
             late_ms, arrives, _ = self._fates[0] if self._fates else (0, False, 0)
-            await self._it.clock.sleep(late_ms)
+            await self._contender.clock.sleep(late_ms)
             if not arrives:
                 self._fates[:1] = []
                 raise Unavailable("the line is down")
 
     async def after(self, verb: str, key: str) -> None:
         if verb == "put" and key.endswith(".renewal.json") and self._fates:
-            await self._it.clock.sleep(self._fates.pop(0)[2])
+            await self._contender.clock.sleep(self._fates.pop(0)[2])
 
 
 def scripted(seed: int, *fates: tuple[float, bool, float]) -> Contest:
     """A holder with one long work whose renewals, from 1 s on, fare like this: late, heard, answered."""
 
-    async def holder(it: Contender) -> None:
-        Script(it, *fates)
-        await it.hold()
-        await it.clock.sleep(10_000)
+    async def holder(contender: Contender) -> None:
+        Script(contender, *fates)
+        await contender.hold()
+        await contender.clock.sleep(10_000)
 
     contest = Contest(seed, Faults(slowest_ms=5.0))
     contest.join("holder", holder)
@@ -115,7 +115,7 @@ def scripted(seed: int, *fates: tuple[float, bool, float]) -> Contest:
 @pytest.mark.parametrize("seed", range(10))
 def test_a_renewal_counts_from_before_it_was_sent(seed: int) -> None:
     contest = scripted(seed, (0, True, 900))
-    contest.join("waiter", lambda it: it.work(3_000), at_ms=1_100)
+    contest.join("waiter", lambda contender: contender.work(3_000), at_ms=1_100)
     contest.run(7)
     assert contest.winners()[:2] == ["holder", "waiter"]
     assert not contest.overlaps
@@ -124,7 +124,7 @@ def test_a_renewal_counts_from_before_it_was_sent(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_a_renewal_that_was_heard_too_late_does_not_count(seed: int) -> None:
     contest = scripted(seed, (0, True, 0), (500, False, 0), (900, True, 0))
-    contest.join("waiter", lambda it: it.work(6_000), at_ms=1_100)
+    contest.join("waiter", lambda contender: contender.work(6_000), at_ms=1_100)
     contest.run(9)
     assert contest.winners()[0] == "holder"
     assert not contest.overlaps
@@ -133,19 +133,19 @@ def test_a_renewal_that_was_heard_too_late_does_not_count(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("is_late", ["the first look", "the last look"])
 def test_a_look_says_nothing_about_the_time_it_was_on_its_way(seed: int, is_late: str) -> None:
-    async def waiter(it: Contender) -> None:
+    async def waiter(contender: Contender) -> None:
         async def slow_there(verb: str, key: str) -> None:
-            is_look = key == note_key(0) and it.contest.world.now_ms < 1_000
+            is_look = key == note_key(0) and contender.contest.world.now_ms < 1_000
             if is_look and is_late == "the first look":
-                await it.clock.sleep(1_100 - it.contest.world.now_ms)
+                await contender.clock.sleep(1_100 - contender.contest.world.now_ms)
 
         async def slow_back(verb: str, key: str) -> None:
-            is_look = key == note_key(0) and it.contest.world.now_ms > 3_300
+            is_look = key == note_key(0) and contender.contest.world.now_ms > 3_300
             if is_look and is_late == "the last look":
-                await it.clock.sleep(900)
+                await contender.clock.sleep(900)
 
-        it.before, it.after = slow_there, slow_back
-        await it.work(1_000)
+        contender.before, contender.after = slow_there, slow_back
+        await contender.work(1_000)
 
     contest = scripted(seed, (0, True, 0), (0, False, 0), (800, True, 0))
     contest.join("waiter", waiter, at_ms=100)

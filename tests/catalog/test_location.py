@@ -76,7 +76,7 @@ def test_a_managed_place_follows_from_the_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("location", "known"),
+    ("location", "expected"),
     [
         ("s3a://lake/sales", "s3://lake/sales/"),
         ("S3N://lake/sales/", "s3://lake/sales/"),
@@ -88,10 +88,10 @@ def test_a_managed_place_follows_from_the_id() -> None:
     ],
 )
 def test_one_place_has_one_spelling_whatever_an_engine_calls_its_store(
-    location: str, known: str
+    location: str, expected: str
 ) -> None:
-    assert canonical(location) == known
-    assert canonical(known) == known
+    assert canonical(location) == expected
+    assert canonical(expected) == expected
 
 
 @pytest.mark.parametrize(

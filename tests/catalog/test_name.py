@@ -62,7 +62,7 @@ def test_any_name_that_is_no_trick_is_taken_as_it_is(name: str) -> None:
             (f"a{sign}b", "hides")
             for sign in "\u00ad\u061c\u200b\u200e\u2060\u3164\uffff\U000e0041"
         ),
-        *((blank, "cannot be seen") for blank in "\u200d\u2800\u034f\ufe0f"),
+        *((blank, "invisible") for blank in "\u200d\u2800\u034f\ufe0f"),
         ("a\ud800", "surrogate"),
         ("\udfff", "surrogate"),
         ("x" * 256, "255 bytes"),
@@ -125,10 +125,10 @@ def test_a_comment_has_no_control_characters_and_an_end(text: str) -> None:
 
 
 def test_properties_are_copied_and_their_values_may_be_delimiters() -> None:
-    given_ones = {"field.delim": "\x01", "k" * 255: "v" * 65_536, "arco": "x", "Arco-x": ""}
-    taken = check_properties(given_ones)
-    assert taken == given_ones
-    assert taken is not given_ones
+    properties = {"field.delim": "\x01", "k" * 255: "v" * 65_536, "arco": "x", "Arco-x": ""}
+    checked = check_properties(properties)
+    assert checked == properties
+    assert checked is not properties
     assert len(check_properties({str(number): "" for number in range(1_000)})) == 1_000
 
 

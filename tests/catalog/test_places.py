@@ -152,10 +152,10 @@ async def test_a_place_is_reserved_for_a_table_that_is_about_to_move() -> None:
     for location in ("s3://lake/a/x", "s3a://lake/b/x"):
         await refuses(setup, attach(3, location=location), Conflict)
         await refuses(setup, ReservePlace(table_id=table_id(2), location=location), Conflict)
-    here = ProjectColumns(
+    move = ProjectColumns(
         table_id=table_id(1), pointer=1, columns=(column(1, "id"),), location="s3://lake/b/"
     )
-    assert as_table(await setup.do(here)).location == "s3://lake/b/"
+    assert as_table(await setup.do(move)).location == "s3://lake/b/"
     await refuses(setup, attach(3, location="s3://lake/a/x"), Conflict)
     await refuses(setup, ReservePlace(table_id=table_id(9), location="s3://x/"), NotFound)
     await refuses(setup, ReservePlace(table_id=table_id(1), location="nowhere"), Invalid)
@@ -183,11 +183,11 @@ async def test_a_table_that_has_moved_leaves_all_its_places_and_takes_all_of_the
 async def test_a_place_row_names_its_owner_and_since_when() -> None:
     setup = await routed_setup()
     await setup.do(attach(1, location="s3a://Lake/a"))
-    [found] = await (await setup.cold().head()).places_around("s3://lake/a/")
-    assert isinstance(found.row, PlaceRow)
-    assert (found.row.location, found.row.format) == ("s3://lake/a/", TableFormat.ICEBERG)
+    [committed] = await (await setup.cold().head()).places_around("s3://lake/a/")
+    assert isinstance(committed.row, PlaceRow)
+    assert (committed.row.location, committed.row.format) == ("s3://lake/a/", TableFormat.ICEBERG)
     assert (await row_of(setup, 1)).location == "s3a://Lake/a/"
-    assert found.row.created_by == "user:ann"
+    assert committed.row.created_by == "user:ann"
     await setup.close()
 
 

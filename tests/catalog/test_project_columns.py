@@ -45,9 +45,9 @@ async def test_a_projection_replaces_the_columns_and_keeps_what_we_know_of_them(
     assert (mail.created_at, mail.created_by) == (old[2].created_at, old[2].created_by)
     assert mail.updated_at > old[2].updated_at
     snapshot = await setup.cold().head()
-    gone = await snapshot.column(table_id(1), old[1].column_id)
-    assert gone is not None
-    assert gone.row.dropped_at is not None
+    dropped_column = await snapshot.column(table_id(1), old[1].column_id)
+    assert dropped_column is not None
+    assert dropped_column.row.dropped_at is not None
     assert [v.version for v in await snapshot.schema_versions(table_id(1))] == [1, 2, 3]
     await setup.close()
 
@@ -100,7 +100,7 @@ async def test_the_columns_of_a_released_table_stay_as_they_were() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "projection",
     [
         project(-1),
         project(1, column(1, "a"), column(1, "b")),
@@ -109,10 +109,10 @@ async def test_the_columns_of_a_released_table_stay_as_they_were() -> None:
         project(1, column(1, "")),
     ],
 )
-async def test_columns_that_cannot_be_are_refused(wrong: ProjectColumns) -> None:
+async def test_columns_that_cannot_be_are_refused(projection: ProjectColumns) -> None:
     setup = await routed_setup()
     await setup.do(attach(1))
-    await refuses(setup, wrong, Invalid)
+    await refuses(setup, projection, Invalid)
     await setup.close()
 
 

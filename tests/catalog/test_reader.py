@@ -62,13 +62,13 @@ async def test_every_version_is_there_by_its_number_commit_and_time(*, warm: boo
     manifests = await setup.manifests()
     for number, names in NAMES.items():
         at = entries[number].record.created_at
-        wanted = [
+        spellings = [
             str(number),
             manifests[number].commit_ulid,
             at.isoformat(),
             (at + timedelta(microseconds=999)).isoformat(),
         ]
-        for as_of in wanted:
+        for as_of in spellings:
             snapshot = await reader.at(as_of)
             assert (snapshot.number, await names_in(snapshot)) == (number, names), as_of
     assert (await reader.at(None)).number == 7
@@ -146,24 +146,24 @@ async def test_everything_is_found_by_its_id() -> None:
     catalog = await snapshot.catalog("default")
     schema = await snapshot.schema(SchemaName("default", ("s",)))
     table = await snapshot.table(t("z"))
-    for found in (
+    for is_same in (
         await snapshot.find(catalog.row.catalog_id) == catalog,
         await snapshot.find(schema.row.schema_id) == schema,
         await snapshot.find(table.row.table_id) == table,
     ):
-        assert found
+        assert is_same
     assert table.row.kind is ObjectKind.TABLE
     await setup.close()
 
 
-async def damaged(setup: CatalogSetup, path: str, how: str) -> SnapshotReader:
+async def damaged(setup: CatalogSetup, path: str, damage: str) -> SnapshotReader:
     """A reader that knows nothing of a store in which one object is gone, or another."""
     key = SCOPE.prefix + path
     raw = await setup.backend.get(key)
     await setup.backend.delete(key)
-    if how == "changed":
+    if damage == "changed":
         await setup.backend.create(key, raw[:-20] + bytes([raw[-20] ^ 1]) + raw[-19:])
-    if how == "emptied":
+    if damage == "emptied":
         await setup.backend.create(key, b"")
     return setup.cold()
 
@@ -178,31 +178,31 @@ async def files(setup: CatalogSetup) -> dict[str, FileRef | Ref]:
     [bucket] = index.tables["tables"].values()
     return {
         "tail": manifest.tail["tables"][0],
-        "whole": manifest.base.whole["schemas"],
+        "whole": manifest.base.unbucketed["schemas"],
         "bucket": bucket,
         "index": manifest.base.index,
     }
 
 
-@pytest.mark.parametrize("how", ["missing", "changed", "emptied"])
+@pytest.mark.parametrize("damage", ["missing", "changed", "emptied"])
 @pytest.mark.parametrize("which", ["tail", "whole", "bucket", "index"])
 async def test_a_file_that_is_missing_or_changed_is_corrupt_and_never_an_empty_table(
-    which: str, how: str
+    which: str, damage: str
 ) -> None:
     setup = await history()
     assert await names_in(await setup.cold().head()) == ["c", "z"]
-    reader = await damaged(setup, (await files(setup))[which].path, how)
+    reader = await damaged(setup, (await files(setup))[which].path, damage)
     with pytest.raises(Corrupt):
         await names_in(await reader.head())
     await setup.close()
 
 
-@pytest.mark.parametrize("how", ["missing", "changed"])
-async def test_a_commit_record_that_is_missing_or_changed_is_corrupt(how: str) -> None:
+@pytest.mark.parametrize("damage", ["missing", "changed"])
+async def test_a_commit_record_that_is_missing_or_changed_is_corrupt(damage: str) -> None:
     setup = await history()
     snapshot = await setup.head()
     assert snapshot.manifest is not None
-    await damaged(setup, snapshot.manifest.commit.path, how)
+    await damaged(setup, snapshot.manifest.commit.path, damage)
     with pytest.raises(Corrupt):
         await read_commit(setup.store(Role.READER), snapshot.manifest.commit)
     await setup.close()
@@ -240,7 +240,7 @@ async def test_a_small_room_forgets_files_and_reads_them_again() -> None:
 async def test_all_rows_are_in_the_files_of_a_snapshot() -> None:
     setup = await history()
     rows = await all_rows(setup.store(Role.READER), await setup.cold().head())
-    assert {name: len(found) for name, found in rows.items()} == {
+    assert {name: len(table_rows) for name, table_rows in rows.items()} == {
         CATALOGS.name: 1,
         SCHEMAS.name: 1,
         TABLES.name: 3,

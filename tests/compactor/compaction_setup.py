@@ -169,7 +169,7 @@ async def state_of(
 ) -> dict[str, pa.Table]:
     """All rows that a manifest names, folded: base and tail, whatever lies where."""
     files = {name: list(refs) for name, refs in manifest.tail.items()}
-    for name, ref in manifest.base.whole.items():
+    for name, ref in manifest.base.unbucketed.items():
         files.setdefault(name, []).append(ref)
     if manifest.base.index is not None:
         for name, buckets in (await read_index(store, manifest.base.index)).tables.items():

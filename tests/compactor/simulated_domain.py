@@ -159,7 +159,7 @@ class SimulatedDomain:
             kind=CommitKind.MERGE,
             commit_ulid=new_ulid(self.calm.runtime),
             tail={},
-            base=Base(whole=whole, index=index),
+            base=Base(unbucketed=whole, index=index),
             files=[*files, (index, raw)],
         )
         return (await publisher.publish(head, change)).number
@@ -282,7 +282,7 @@ def new_file(table: StateTable, rows: pa.Table, name: str) -> tuple[FileRef, byt
 async def all_rows(store: Store, manifest: Manifest) -> dict[str, pa.Table]:
     """Every row of a state whose keys never meet twice."""
     files = {name: list(refs) for name, refs in manifest.tail.items()}
-    for name, ref in manifest.base.whole.items():
+    for name, ref in manifest.base.unbucketed.items():
         files.setdefault(name, []).append(ref)
     if manifest.base.index is not None:
         index = await read_index(store, manifest.base.index)

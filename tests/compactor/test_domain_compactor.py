@@ -64,7 +64,7 @@ async def test_events_are_published_with_a_watermark_and_their_counts() -> None:
     assert list(manifest.watermark.open.values()) == [1]
     assert list(commit.streams.values()) == [(0, 1)]
     assert commit.counts == cycle.counts
-    assert {ref.path for ref in commit.added} == {ref.path for ref in manifest.named()}
+    assert {ref.path for ref in commit.added} == {ref.path for ref in manifest.named_files()}
     assert await setup.executions() == ["a", "b", "c"]
     assert await compactor.cycle(everything=True) is None
 

@@ -143,7 +143,7 @@ async def unnamed(sim: SimulatedCatalog) -> list[str]:
     chain = manifests_of(sim.store(Role.READER), DOMAIN)
     for entry in await chain.history(await chain.floor(), (await chain.head()).number):
         manifest = read_manifest(entry)
-        named |= {ref.path for ref in manifest.named()}
+        named |= {ref.path for ref in manifest.named_files()}
         if manifest.base.index is not None:
             named.add(manifest.base.index.path)
     files = [key for key in sim.paths("snapshots/") if "/000-" not in key]

@@ -124,7 +124,7 @@ async def test_a_rebuild_gives_the_same_rows(seed: int) -> None:
     assert new.base.index is not None
     index = await read_index(store, new.base.index)
     named = {ref.path for files in index.tables.values() for ref in files.values()}
-    named |= {ref.path for ref in new.named()} | {new.base.index.path}
+    named |= {ref.path for ref in new.named_files()} | {new.base.index.path}
     record = (await setup.commits())[-1]
     assert record.kind is CommitKind.REBUILD
     assert {ref.path for ref in record.added} == named, "all that it names was made anew"

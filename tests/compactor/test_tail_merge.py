@@ -115,7 +115,7 @@ def test_while_there_is_a_backlog_only_a_very_long_tail_is_merged() -> None:
 def test_a_table_in_one_piece_is_merged_with_its_file() -> None:
     whole = ref(40, buckets=(0,))
     files = tuple(ref(1, buckets=(0,)) for _ in range(POLICY.longest))
-    base = Base(whole={SCHEDULES.name: whole})
+    base = Base(unbucketed={SCHEDULES.name: whole})
     [part] = POLICY.plan_merge(manifest({SCHEDULES.name: files}, base), BaseFiles(base), TABLES)
     assert (part.table, part.buckets, part.base) == (SCHEDULES.name, (0,), {"0": whole})
 
@@ -237,12 +237,12 @@ async def test_a_tail_that_goes_into_the_base_has_the_same_rows() -> None:
         assert max(map(len, (await setup.head()).tail.values()), default=0) < SOON.longest
     head, commits = await setup.head(), await setup.commits()
     assert head.base.index is not None
-    assert set(head.base.whole) == {"quarantine"}
+    assert set(head.base.unbucketed) == {"quarantine"}
     assert len((await setup.rows())["executions"]) == 43
     index = await read_index(setup.store(), head.base.index)
     for bucket, ref_ in index.tables["executions"].items():
         assert ref_.buckets == (int(bucket),)
-    named = {each.path for each in head.named()} | {head.base.index.path}
+    named = {each.path for each in head.named_files()} | {head.base.index.path}
     named |= {each.path for each in index.tables["executions"].values()}
     assert named <= {each.path for commit in commits for each in commit.added}
     gone = {path for commit in commits for path in commit.removed}

@@ -48,7 +48,7 @@ def test_a_program_is_started_with_no_more_and_we_have_all_back(
     monkeypatch.setenv("ARCO_TOKEN", "canary")
     before = dict(os.environ)
     with started_with(pipeline_environment(os.environ)):
-        seen = subprocess.run(["env"], capture_output=True, text=True, check=True).stdout
-    assert "canary" not in seen
-    assert "PATH=" in seen
+        output = subprocess.run(["env"], capture_output=True, text=True, check=True).stdout
+    assert "canary" not in output
+    assert "PATH=" in output
     assert dict(os.environ) == before

@@ -22,9 +22,9 @@ def test_a_ulid_is_26_characters_of_crockford_base_32(now_ms: int, seed: int) ->
 
 @given(MOMENTS, st.integers())
 def test_an_object_id_is_a_uuid_of_version_7_that_holds_its_moment(now_ms: int, seed: int) -> None:
-    found = UUID(new_object_id(hand_runtime(HandClock(now_ms), seed)))
-    assert (found.version, found.variant) == (7, "specified in RFC 4122")
-    assert found.int >> 80 == now_ms
+    uuid = UUID(new_object_id(hand_runtime(HandClock(now_ms), seed)))
+    assert (uuid.version, uuid.variant) == (7, "specified in RFC 4122")
+    assert uuid.int >> 80 == now_ms
 
 
 @given(st.lists(MOMENTS, min_size=2, unique=True))

@@ -23,6 +23,6 @@ def test_arrow_loads_pandas_unless_it_is_hidden(before: str, is_loaded: str) -> 
 
 
 def test_spark_is_found_although_pandas_is_hidden() -> None:
-    found = "from arco.core.imports import is_spark_installed; print(is_spark_installed())"
-    assert _run(_HIDE + found) == "True"
+    program = "from arco.core.imports import is_spark_installed; print(is_spark_installed())"
+    assert _run(_HIDE + program) == "True"
     assert is_spark_installed()

@@ -54,10 +54,10 @@ def test_a_bomb_is_invalid_and_the_reason_is_one_short_sentence(data: bytes, kin
 @pytest.mark.parametrize("digits", [20, 400, 5_000, 1_000_000])
 def test_a_huge_integer_is_invalid_or_exact_and_never_rounded(digits: int) -> None:
     try:
-        found = json.decode(b'{"x": ' + b"9" * digits + b"}", Point)
+        point = json.decode(b'{"x": ' + b"9" * digits + b"}", Point)
     except Invalid:
         return
-    assert found.x == 10**digits - 1
+    assert point.x == 10**digits - 1
 
 
 def test_ten_megabytes_of_well_formed_json_are_read() -> None:

@@ -45,12 +45,12 @@ async def test_gather_needs_no_turn_of_the_loop_for_what_is_there_already(runtim
             await runtime.tasks.turn()
             turns += 1
 
-    async def there(n: int) -> int:
+    async def return_at_once(n: int) -> int:
         return n
 
     counting = runtime.tasks.spawn(count())
-    assert await runtime.tasks.gather(*(there(n) for n in range(100))) == list(range(100))
-    assert await runtime.tasks.deadline(5_000, there(7)) == 7
+    assert await runtime.tasks.gather(*(return_at_once(n) for n in range(100))) == list(range(100))
+    assert await runtime.tasks.deadline(5_000, return_at_once(7)) == 7
     assert turns == 0
     counting.cancel()
 
@@ -112,7 +112,7 @@ async def test_a_part_of_a_gather_that_was_cancelled_leaves_the_others_alone(
 
 
 async def test_a_deadline_within_a_gather_ends_its_own_part(runtime: Runtime) -> None:
-    async def late() -> str:
+    async def times_out() -> str:
         try:
             await runtime.tasks.deadline(10, asyncio.sleep(10))
         except TimeoutError:
@@ -123,7 +123,7 @@ async def test_a_deadline_within_a_gather_ends_its_own_part(runtime: Runtime) ->
         await runtime.clock.sleep(40)
         return "slow"
 
-    assert await runtime.tasks.gather(late(), slow(), late()) == ["late", "slow", "late"]
+    assert await runtime.tasks.gather(times_out(), slow(), times_out()) == ["late", "slow", "late"]
 
 
 async def test_what_is_late_may_clean_up_before_it_ends(runtime: Runtime) -> None:

@@ -99,5 +99,5 @@ if __name__ == "__main__":
         file = GOLDEN / golden_name(each)
         if not file.exists():
             payloads = [each.example, least(each), *MORE.get(each.name, ())]
-            made = [golden(each, payload) for payload in payloads]
-            file.write_text(json.dumps(made, indent=1) + "\n")
+            documents = [golden(each, payload) for payload in payloads]
+            file.write_text(json.dumps(documents, indent=1) + "\n")

@@ -23,9 +23,9 @@ MOMENTS = tuple(
 
 def payloads(payload: type[msgspec.Struct]) -> st.SearchStrategy[dict[str, Any]]:
     """Payloads as they are sent; some are refused for what no type can say."""
-    found = inspect.type_info(payload)
-    assert isinstance(found, inspect.StructType)
-    return _struct(found)
+    struct_type = inspect.type_info(payload)
+    assert isinstance(struct_type, inspect.StructType)
+    return _struct(struct_type)
 
 
 def _struct(kind: inspect.StructType) -> st.SearchStrategy[dict[str, Any]]:

@@ -44,10 +44,10 @@ def _entry(kind: EventKind) -> str:
     for inner in _parts(kind.type.payload):
         lines += [f"`{inner.cls.__name__}`: {_sentence(inner)}", ""]
         lines += ["| field | type | default |", "|---|---|---|", *_fields(inner.cls), ""]
-    for made in kind.projections:
-        columns = made.rows(_example_batch(kind)).columns
-        shown = [f"`{name}`" for name in made.table.visible if name in columns]
-        lines += [f"- makes rows of `{made.table.name}`: {', '.join(shown)}"]
+    for projection in kind.projections:
+        columns = projection.rows(_example_batch(kind)).columns
+        shown = [f"`{name}`" for name in projection.table.visible if name in columns]
+        lines += [f"- makes rows of `{projection.table.name}`: {', '.join(shown)}"]
     example = json.dumps(kind.example, indent=2, ensure_ascii=False)
     return "\n".join([*lines, "", "```json", example, "```", ""])
 
@@ -66,9 +66,9 @@ def _sentence(part: inspect.StructType) -> str:
 
 def _fields(payload: type[msgspec.Struct]) -> list[str]:
     """The fields of a payload, those first that are needed."""
-    found = inspect.type_info(payload)
-    assert isinstance(found, inspect.StructType)
-    ordered = sorted(found.fields, key=lambda each: not each.required)
+    struct_type = inspect.type_info(payload)
+    assert isinstance(struct_type, inspect.StructType)
+    ordered = sorted(struct_type.fields, key=lambda each: not each.required)
     return [f"| `{each.encode_name}` | {_type(each.type)} | {_default(each)} |" for each in ordered]
 
 
@@ -109,9 +109,11 @@ def _nothing(kind: inspect.Type) -> bool:
 
 def _parts(payload: type[msgspec.Struct]) -> list[inspect.StructType]:
     """The structs of which a payload has lists."""
-    found = inspect.type_info(payload)
-    assert isinstance(found, inspect.StructType)
-    lists = [each.type for each in found.fields if isinstance(each.type, inspect.VarTupleType)]
+    struct_type = inspect.type_info(payload)
+    assert isinstance(struct_type, inspect.StructType)
+    lists = [
+        each.type for each in struct_type.fields if isinstance(each.type, inspect.VarTupleType)
+    ]
     return [each.item_type for each in lists if isinstance(each.item_type, inspect.StructType)]
 
 

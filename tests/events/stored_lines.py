@@ -64,8 +64,8 @@ def rows_of(lines: Iterable[bytes], table: str, domain: str = "executions") -> R
     """The rows of a table that the lines fold to; a bad line fails the test."""
     reading = read(lines, domain)
     assert "quarantine" not in reading.rows, reading.rows["quarantine"].to_pylist()
-    found: Rows = folded(domain, reading)[table].to_pylist()
-    return found
+    rows: Rows = folded(domain, reading)[table].to_pylist()
+    return rows
 
 
 def row_of(lines: Iterable[bytes], table: str, domain: str = "executions") -> dict[str, Any]:

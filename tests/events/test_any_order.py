@@ -65,7 +65,7 @@ def test_any_order_duplication_and_split_gives_the_same_rows(
     history: History, chance: random.Random, cut: int
 ) -> None:
     domain, lines = history
-    whole = read_segment(domain, Segment.of(STREAM, 0, lines), {})
+    in_order = read_segment(domain, Segment.of(STREAM, 0, lines), {})
     mixed = [*lines, *chance.sample(lines, len(lines) // 2)]
     chance.shuffle(mixed)
     parts = [
@@ -73,14 +73,14 @@ def test_any_order_duplication_and_split_gives_the_same_rows(
         for number, part in enumerate((mixed[:cut], mixed[cut:]))
     ]
     joined = SegmentRows.joined(parts)
-    assert _rows(domain, joined) == _rows(domain, whole)
+    assert _rows(domain, joined) == _rows(domain, in_order)
     assert joined.events == len(mixed)
     # Folding what is folded already, with news, is folding.
     tables = TIER2[domain]
     for name, rows in joined.rows.items():
         pieces = [fold(tables[name], part.rows[name]) for part in parts if name in part.rows]
-        again = SegmentRows.joined([SegmentRows({name: piece}) for piece in pieces]).rows[name]
-        assert fold(tables[name], again).equals(fold(tables[name], rows))
+        refolded = SegmentRows.joined([SegmentRows({name: piece}) for piece in pieces]).rows[name]
+        assert fold(tables[name], refolded).equals(fold(tables[name], rows))
 
 
 @LENIENT
@@ -93,5 +93,5 @@ def test_rows_without_an_order_hold_no_values(history: History) -> None:
             if rule.keep is MergeStrategy.LAST:
                 [order] = rule.order
                 for row in rows.to_pylist():
-                    said = [row[column] for column in rule.columns if row[column] is not None]
-                    assert row[order] is not None or not said
+                    values = [row[column] for column in rule.columns if row[column] is not None]
+                    assert row[order] is not None or not values

@@ -9,15 +9,15 @@ import pytest
 from tests.events.stored_lines import line, read, row_of, rows_of
 
 TASK: dict[str, Any] = {"execution_id": "e", "task_id": "t"}
-PLACE: dict[str, Any] = {"table_id": "x", "partition_key": "d=1"}
+PARTITION: dict[str, Any] = {"table_id": "x", "partition_key": "d=1"}
 
 
 def settled(table: str, lines: Sequence[bytes]) -> dict[str, Any]:
     """The one row of the table, the same in whichever order the lines are read, and twice over."""
-    found = [row_of(order, table) for order in itertools.permutations(lines)]
-    found.append(row_of([*lines, *lines], table))
-    assert all(row == found[0] for row in found)
-    return found[0]
+    rows = [row_of(order, table) for order in itertools.permutations(lines)]
+    rows.append(row_of([*lines, *lines], table))
+    assert all(row == rows[0] for row in rows)
+    return rows[0]
 
 
 def _status(*lines: bytes, table: str = "tasks") -> str:
@@ -89,12 +89,12 @@ def test_a_task_waits_for_its_next_attempt_until_that_is_dispatched() -> None:
 
 
 def test_a_planned_task_gives_way_to_all_that_becomes_of_it() -> None:
-    plan = {"execution_id": "e", "plan_id": "p", "tasks": [{"task_id": "t", **PLACE}]}
+    plan = {"execution_id": "e", "plan_id": "p", "tasks": [{"task_id": "t", **PARTITION}]}
     planned = line("execution_planned", plan, second=500, event=9)
     row = row_of([planned], "tasks")
     assert (row["status"], row["attempt"], row["partition_key"]) == ("PENDING", 0, "d=1")
     assert _status(planned, line("task_dispatched", TASK)) == "DISPATCHED"
-    complete = line("partition_completed", PLACE, second=1)
+    complete = line("partition_completed", PARTITION, second=1)
     assert row_of([planned], "partitions")["status"] == "PENDING"
     assert _status(planned, complete, table="partitions") == "COMPLETE"
 
@@ -106,35 +106,40 @@ def test_an_execution_goes_by_generation_and_rank() -> None:
         line("execution_completed", {"execution_id": "e", "status": status}, event=event)
         for event, status in ((3, "FAILED"), (4, "SUCCESS"))
     )
-    again = {"execution_id": "e", "pipeline_id": "p", "generation": 1}
+    second_generation = {"execution_id": "e", "pipeline_id": "p", "generation": 1}
     assert _status(begun, failed, table="executions") == "FAILED"
     assert _status(begun, failed, cancel, table="executions") == "CANCELLED"
     assert _status(begun, done, cancel, table="executions") == "SUCCESS"
-    restarted = line("execution_started", again, second=-50, event=5)
+    restarted = line("execution_started", second_generation, second=-50, event=5)
     assert _status(done, restarted, table="executions") == "RUNNING"
 
 
 def test_an_execution_is_put_together_from_all_its_events() -> None:
-    asked = {"execution_id": "e", "run_key": "k", "trigger_type": "MANUAL", "triggered_by": "ann"}
+    requested = {
+        "execution_id": "e",
+        "run_key": "k",
+        "trigger_type": "MANUAL",
+        "triggered_by": "ann",
+    }
     row = settled(
         "executions",
         [
-            line("execution_requested", asked, second=-9),
+            line("execution_requested", requested, second=-9),
             line("execution_started", {"execution_id": "e", "pipeline_id": "p"}, event=2),
             line("execution_planned", {"execution_id": "e", "plan_id": "x"}, event=3),
         ],
     )
-    known = ("run_key", "trigger_type", "triggered_by", "pipeline_id", "plan_id", "status")
-    assert [row[name] for name in known] == ["k", "MANUAL", "ann", "p", "x", "RUNNING"]
+    columns = ("run_key", "trigger_type", "triggered_by", "pipeline_id", "plan_id", "status")
+    assert [row[name] for name in columns] == ["k", "MANUAL", "ann", "p", "x", "RUNNING"]
 
 
 def test_a_partition_goes_by_time_and_its_data_by_version() -> None:
-    newer = {**PLACE, "version": 8, "row_count": 80, "execution_id": "new"}
-    older = {**PLACE, "version": 7, "row_count": 70, "execution_id": "old"}
+    newer = {**PARTITION, "version": 8, "row_count": 80, "execution_id": "new"}
+    older = {**PARTITION, "version": 7, "row_count": 70, "execution_id": "old"}
     lines = [
         line("partition_completed", newer, second=1),
         line("partition_completed", older, second=5, event=2),
-        line("partition_failed", {**PLACE, "error": "no"}, second=9, event=3),
+        line("partition_failed", {**PARTITION, "error": "no"}, second=9, event=3),
     ]
     row = settled("partitions", lines)
     assert (row["status"], row["error_message"], row["row_count"]) == ("FAILED", "no", 80)
@@ -142,9 +147,9 @@ def test_a_partition_goes_by_time_and_its_data_by_version() -> None:
 
 @pytest.mark.parametrize("status", ["FAILED", "SKIPPED", "BLOCKED"])
 def test_a_task_that_does_not_succeed_fails_the_partition_that_it_names(status: str) -> None:
-    running = line("task_started", {**TASK, **PLACE})
+    running = line("task_started", {**TASK, **PARTITION})
     assert _status(running, table="partitions") == "RUNNING"
-    ended = _done(status, 5, error_message="why", **PLACE)
+    ended = _done(status, 5, error_message="why", **PARTITION)
     row = settled("partitions", [running, ended])
     assert (row["status"], row["error_message"]) == ("FAILED", "why")
     assert row["last_execution_id"] == "e"
@@ -152,17 +157,17 @@ def test_a_task_that_does_not_succeed_fails_the_partition_that_it_names(status: 
 
 @pytest.mark.parametrize("end", ["task_completed", "task_cancelled"])
 def test_a_cancelled_task_leaves_its_partition_to_another_task(end: str) -> None:
-    before = line("partition_completed", {**PLACE, "row_count": 80}, event=1)
-    running = line("task_started", {**TASK, **PLACE}, second=2, event=2)
-    said = {**TASK, **PLACE, **({"status": "CANCELLED"} if end == "task_completed" else {})}
-    row = settled("partitions", [before, running, line(end, said, second=5, event=3)])
+    before = line("partition_completed", {**PARTITION, "row_count": 80}, event=1)
+    running = line("task_started", {**TASK, **PARTITION}, second=2, event=2)
+    payload = {**TASK, **PARTITION, **({"status": "CANCELLED"} if end == "task_completed" else {})}
+    row = settled("partitions", [before, running, line(end, payload, second=5, event=3)])
     assert (row["status"], row["row_count"]) == ("PENDING", 80)
 
 
 def test_a_success_is_shown_by_the_partition_itself() -> None:
-    running = line("task_started", {**TASK, **PLACE})
-    assert _status(running, _done("SUCCESS", 5, **PLACE), table="partitions") == "RUNNING"
-    complete = line("partition_completed", PLACE, second=5, event=3)
+    running = line("task_started", {**TASK, **PARTITION})
+    assert _status(running, _done("SUCCESS", 5, **PARTITION), table="partitions") == "RUNNING"
+    complete = line("partition_completed", PARTITION, second=5, event=3)
     assert _status(running, complete, table="partitions") == "COMPLETE"
 
 
@@ -204,10 +209,10 @@ def test_the_same_result_sent_twice_is_one_result() -> None:
 
 
 def test_schedules_sensors_and_backfills_go_by_their_own_numbers() -> None:
-    early, late = "2026-05-01T10:00:00Z", "2026-05-02T10:00:00Z"
+    earlier_tick, later_tick = "2026-05-01T10:00:00Z", "2026-05-02T10:00:00Z"
     ticks = [
-        line("schedule_ticked", {"schedule_id": "s", "tick_at": late}, second=1),
-        line("schedule_ticked", {"schedule_id": "s", "tick_at": early}, second=9, event=2),
+        line("schedule_ticked", {"schedule_id": "s", "tick_at": later_tick}, second=1),
+        line("schedule_ticked", {"schedule_id": "s", "tick_at": earlier_tick}, second=9, event=2),
     ]
     assert settled("schedules", ticks)["last_tick_at"].day == 2
     looks = [
@@ -260,7 +265,7 @@ def test_events_that_share_an_id_but_not_their_clock_still_have_an_order() -> No
 
 def test_events_that_share_an_id_but_not_their_execution_still_have_an_order() -> None:
     lines = [
-        line("partition_completed", PLACE, source={"type": "t", "execution_id": execution})
+        line("partition_completed", PARTITION, source={"type": "t", "execution_id": execution})
         for execution in ("e", "f")
     ]
     settled("partitions", lines)
@@ -268,8 +273,8 @@ def test_events_that_share_an_id_but_not_their_execution_still_have_an_order() -
 
 def test_two_types_of_event_that_say_the_same_under_one_id_are_not_alike() -> None:
     """A sender's mistake must not make a row depend on which of them was read first."""
-    made, failed = line("partition_completed", PLACE), line("partition_failed", PLACE)
-    assert settled("partitions", [made, failed])["status"] in ("COMPLETE", "FAILED")
+    completed, failed = line("partition_completed", PARTITION), line("partition_failed", PARTITION)
+    assert settled("partitions", [completed, failed])["status"] in ("COMPLETE", "FAILED")
     check = {"table_id": "x", "check_name": "c", "check_type": "ROW_COUNT"}
     passed = line("quality_check_passed", check, idempotency_key="k")
     refuted = line("quality_check_failed", check, idempotency_key="k")
@@ -284,5 +289,5 @@ def test_a_value_of_a_dimension_exists_if_the_newest_event_added_it() -> None:
     ]
     row = settled("partition_values", lines)
     assert (row["status"], row["added_at"].second, row["removed_at"].second) == ("REMOVED", 1, 5)
-    again = settled("partition_values", [*lines, line("partition_value_added", acme, second=9)])
-    assert (again["status"], again["added_at"].second) == ("PRESENT", 1)
+    readded = settled("partition_values", [*lines, line("partition_value_added", acme, second=9)])
+    assert (readded["status"], readded["added_at"].second) == ("PRESENT", 1)

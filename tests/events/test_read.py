@@ -15,8 +15,8 @@ TASK = {"execution_id": "e", "task_id": "t"}
 
 
 def _quarantine(*lines: bytes, domain: str = "executions") -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = read(lines, domain).rows["quarantine"].to_pylist()
-    return found
+    rows: list[dict[str, Any]] = read(lines, domain).rows["quarantine"].to_pylist()
+    return rows
 
 
 def test_lines_become_rows_of_their_tables() -> None:
@@ -142,8 +142,8 @@ def test_an_event_older_than_all_that_is_retained_is_counted_and_makes_no_rows()
 
 
 def test_what_is_late_for_one_table_is_not_for_another() -> None:
-    place = {"table_id": "x", "partition_key": "d=1"}
-    event = line("task_started", {**TASK, **place}, second=-1)
+    partition = {"table_id": "x", "partition_key": "d=1"}
+    event = line("task_started", {**TASK, **partition}, second=-1)
     reading = read([event], retained_from={"tasks": NOON})
     assert (reading.late, [*reading.rows]) == (0, ["partitions"])
     reading = read([event], retained_from={"tasks": NOON, "partitions": NOON})
@@ -173,31 +173,33 @@ def test_a_late_bad_line_is_counted_as_late() -> None:
     ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z", "1969-12-31T23:59:59.999999Z"],
 )
 def test_clocks_may_say_anything(moment: str) -> None:
-    told = datetime.fromisoformat(moment)
+    expected = datetime.fromisoformat(moment)
     row = row_of([line("task_started", TASK, occurred_at=moment)], "tasks")
-    assert (row["started_at"], row["_occurred_at"]) == (told, told)
+    assert (row["started_at"], row["_occurred_at"]) == (expected, expected)
 
 
 @pytest.mark.parametrize(
-    ("moment", "kept"),
+    ("moment", "stored"),
     [
         ("0001-01-01T00:00:00+02:00", datetime.min.replace(tzinfo=UTC)),
         ("9999-12-31T23:59:59.999999-02:00", datetime.max.replace(tzinfo=UTC)),
     ],
 )
-def test_a_moment_outside_the_calendar_of_utc_is_moved_into_it(moment: str, kept: datetime) -> None:
+def test_a_moment_outside_the_calendar_of_utc_is_moved_into_it(
+    moment: str, stored: datetime
+) -> None:
     lines = [line("task_started", {**TASK, "started_at": moment}, occurred_at=moment)]
     row = row_of(lines, "tasks")
-    assert row["started_at"] == row["_occurred_at"] == kept
+    assert row["started_at"] == row["_occurred_at"] == stored
 
 
 def test_an_event_names_the_execution_of_its_source_if_it_names_none() -> None:
-    place = {"table_id": "x", "partition_key": "d=1"}
+    partition = {"table_id": "x", "partition_key": "d=1"}
     source = {"type": "spark", "execution_id": "run-9"}
-    told = line("partition_completed", place, source=source)
-    assert row_of([told], "partitions")["last_execution_id"] == "run-9"
-    own = line("partition_completed", {**place, "execution_id": "run-1"}, source=source)
-    assert row_of([own], "partitions")["last_execution_id"] == "run-1"
+    completed = line("partition_completed", partition, source=source)
+    assert row_of([completed], "partitions")["last_execution_id"] == "run-9"
+    with_own_id = line("partition_completed", {**partition, "execution_id": "run-1"}, source=source)
+    assert row_of([with_own_id], "partitions")["last_execution_id"] == "run-1"
 
 
 def test_unknown_fields_of_the_envelope_are_ignored() -> None:
@@ -218,15 +220,15 @@ def _observation(pairs: int, event: int) -> bytes:
 def test_rows_are_made_part_by_part_and_come_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [*(_observation(10, event) for event in range(20)), b"no", _observation(100, 99)]
     segment = Segment.of(STREAM, 0, lines)
-    whole = read_segment("lineage", segment, {})
+    at_once = read_segment("lineage", segment, {})
     monkeypatch.setattr("arco.events.read.PART_ROWS", 30)
     parts = list(DecodedSegment("lineage", segment, {}).parts())
     sizes = [sum(rows.num_rows for rows in part.rows.values()) for part in parts]
     assert sizes == [24] * 10 + [102] + [1]
     joined = SegmentRows.joined(parts)
-    assert folded("lineage", joined) == folded("lineage", whole)
-    assert (joined.events, joined.quarantined) == (whole.events, whole.quarantined) == (22, 1)
-    assert joined.newest_received == whole.newest_received is not None
+    assert folded("lineage", joined) == folded("lineage", at_once)
+    assert (joined.events, joined.quarantined) == (at_once.events, at_once.quarantined) == (22, 1)
+    assert joined.newest_received == at_once.newest_received is not None
 
 
 def test_a_rejected_segment_is_in_quarantine_line_by_line() -> None:

@@ -126,12 +126,12 @@ def test_an_event_of_old_makes_the_rows_that_it_always_made(file: Path) -> None:
 
 def test_the_api_refuses_events_that_only_arco_may_send() -> None:
     for kind in KINDS:
-        found = ALL_TYPES.find(kind.name, kind.version)
+        event_type = ALL_TYPES.find(kind.name, kind.version)
         if kind.name in OURS:
             with pytest.raises(Invalid, match="unknown event type"):
                 CLIENT_TYPES.find(kind.name, kind.version)
         else:
-            assert CLIENT_TYPES.find(kind.name, kind.version) is found
+            assert CLIENT_TYPES.find(kind.name, kind.version) is event_type
 
 
 def test_a_kind_is_found_by_its_name_and_version() -> None:
@@ -199,7 +199,7 @@ def test_rows_have_the_schema_of_their_table() -> None:
     assert reading.rows["tasks"].schema == TIER2["executions"]["tasks"].schema
 
 
-def _made(kind: EventKind, payload: dict[str, Any]) -> RowVolume:
+def _volume(kind: EventKind, payload: dict[str, Any]) -> RowVolume:
     domain = "executions" if kind.domain == ANY_DOMAIN else kind.domain
     reading = read([line(kind.name, payload)], domain)
     assert reading.quarantined == 0
@@ -215,7 +215,7 @@ def test_no_event_makes_more_rows_than_were_counted(kind: EventKind, data: st.Da
         decoded = kind.type.read(encode(payload))
     except Invalid:
         return
-    assert count_payload(kind.type, decoded).rows >= _made(kind, payload).rows
+    assert count_payload(kind.type, decoded).rows >= _volume(kind, payload).rows
 
 
 def _observed(inputs: int, outputs: int, partitions: int, key: str = "d=") -> dict[str, Any]:
@@ -232,7 +232,7 @@ def test_pairs_of_partitions_and_edges_are_counted_exactly() -> None:
     payload = _observed(2, 3, 10)
     counted = count_line(line("lineage_observed", payload))
     assert counted.rows == 20 * 30 + 2 * (2 * 3)
-    assert counted.rows == _made(find_kind("lineage_observed", 1), payload).rows
+    assert counted.rows == _volume(find_kind("lineage_observed", 1), payload).rows
 
 
 def test_long_keys_count_for_every_pair_that_they_stand_in() -> None:
@@ -258,14 +258,14 @@ def test_the_page_has_the_reference_that_the_code_makes() -> None:
 
 
 def test_every_kind_is_on_the_page() -> None:
-    named = re.findall(r"^### (\w+)$", PAGE.read_text(), re.MULTILINE)
-    assert named == [kind.name for kind in KINDS]
+    headings = re.findall(r"^### (\w+)$", PAGE.read_text(), re.MULTILINE)
+    assert headings == [kind.name for kind in KINDS]
 
 
 def test_the_page_lists_every_field_of_the_envelope() -> None:
     section = ENVELOPE_PAGE.read_text().partition("## ")[2]
-    listed = set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
-    assert {*Submission.__struct_fields__, *Envelope.__struct_fields__} <= listed
+    documented = set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
+    assert {*Submission.__struct_fields__, *Envelope.__struct_fields__} <= documented
 
 
 def test_the_first_event_of_the_page_is_one_that_is_sent() -> None:

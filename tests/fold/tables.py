@@ -66,7 +66,7 @@ _VALUES: dict[ColumnType, st.SearchStrategy[Any]] = {
 }
 
 
-def told(
+def generate_rows(
     table: StateTable,
     count: int,
     key: Callable[[ColumnType], Any],
@@ -79,17 +79,17 @@ def told(
     def maybe(name: str) -> Any:
         return None if null() else value(kinds[name])
 
-    said: dict[object, Row] = {}
+    values_by_order: dict[object, Row] = {}
     rows = []
     for _ in range(count):
         row = {name: key(kinds[name]) for name in table.key}
         for rule in table.rules:
             order = {name: maybe(name) for name in rule.order}
-            of = tuple(row[name] for name in table.key)
-            place: object = (rule, of, *order.values()) if rule.order else object()
-            if place not in said:
-                said[place] = {name: maybe(name) for name in rule.columns}
-            row |= order | said[place]
+            row_key = tuple(row[name] for name in table.key)
+            order_key: object = (rule, row_key, *order.values()) if rule.order else object()
+            if order_key not in values_by_order:
+                values_by_order[order_key] = {name: maybe(name) for name in rule.columns}
+            row |= order | values_by_order[order_key]
         rows.append(row)
     return rows
 
@@ -101,7 +101,7 @@ def rows_of(draw: st.DrawFn, table: StateTable) -> list[Row]:
     def value(kind: ColumnType) -> Any:
         return draw(_VALUES[kind])
 
-    return told(table, draw(st.integers(0, 8)), value, value, lambda: draw(st.booleans()))
+    return generate_rows(table, draw(st.integers(0, 8)), value, value, lambda: draw(st.booleans()))
 
 
 def random_rows(
@@ -118,7 +118,7 @@ def random_rows(
     def value(kind: ColumnType) -> Any:
         return _numbered(kind, rng.randrange(rng.choice([2, 4, 1000])))
 
-    return told(table, count, key, value, lambda: rng.random() < _NULLS)
+    return generate_rows(table, count, key, value, lambda: rng.random() < _NULLS)
 
 
 def _numbered(kind: ColumnType, number: int) -> Any:
@@ -144,8 +144,8 @@ def to_arrow(table: StateTable, rows: Sequence[Row]) -> pa.Table:
 
 
 def to_python(rows: pa.Table) -> list[Row]:
-    found: list[Row] = rows.to_pylist(maps_as_pydicts="strict")
-    return found
+    python_rows: list[Row] = rows.to_pylist(maps_as_pydicts="strict")
+    return python_rows
 
 
 def reference(table: StateTable, rows: Sequence[Row]) -> list[Row]:

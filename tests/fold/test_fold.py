@@ -28,7 +28,7 @@ def columns(rows: list[Pair]) -> list[pa.Array]:
     ]
 
 
-def place(row: Pair, *, nulls_last: bool) -> tuple[bool, bytes, bool, int]:
+def sort_key(row: Pair, *, nulls_last: bool) -> tuple[bool, bytes, bool, int]:
     text, number = row
     absent = (text is None) is nulls_last, (number is None) is nulls_last
     return absent[0], (text or "").encode(), absent[1], number or 0
@@ -43,7 +43,7 @@ def test_rows_are_equal_and_sorted_as_their_codes_are(rows: list[Pair], nulls_la
         for other, of_other in zip(rows, codes, strict=True):
             assert (of_one == of_other) == (one == other)
             if of_one < of_other:
-                assert place(one, nulls_last=nulls_last) < place(other, nulls_last=nulls_last)
+                assert sort_key(one, nulls_last=nulls_last) < sort_key(other, nulls_last=nulls_last)
 
 
 def test_codes_of_many_columns_with_many_values_do_not_run_over() -> None:
@@ -73,10 +73,10 @@ def test_sorting_keeps_equal_rows_as_they_are(
         (rng.choice([None, "a", "b", "ä"]), rng.choice([None, -1, 0, 1])) for _ in range(200)
     ]
     table = pa.table(columns(rows), names=["text", "number"])
-    wanted: list[Pair] = [
+    sorted_by: list[Pair] = [
         (t if "text" in names else None, n if "number" in names else None) for t, n in rows
     ]
-    expected = sorted(range(200), key=lambda at: place(wanted[at], nulls_last=nulls_last))
+    expected = sorted(range(200), key=lambda at: sort_key(sorted_by[at], nulls_last=nulls_last))
     assert sort_indices(table, names, nulls_last=nulls_last).to_pylist() == expected
 
 
@@ -112,8 +112,8 @@ def test_the_fold_is_the_one_that_plain_python_makes(
 @given(data=st.data())
 def test_order_and_duplication_change_nothing(table: StateTable, data: st.DataObject) -> None:
     rows = data.draw(rows_of(table))
-    again = data.draw(st.lists(st.sampled_from(rows), max_size=4)) if rows else []
-    shuffled = data.draw(st.permutations(rows + again))
+    duplicates = data.draw(st.lists(st.sampled_from(rows), max_size=4)) if rows else []
+    shuffled = data.draw(st.permutations(rows + duplicates))
     assert folded(table, shuffled) == folded(table, rows)
 
 
@@ -124,17 +124,19 @@ def test_batches_change_nothing(table: StateTable, data: st.DataObject) -> None:
     rows = data.draw(rows_of(table))
     cut = data.draw(st.integers(0, len(rows)))
     first, rest = to_arrow(table, rows[:cut]), to_arrow(table, rows[cut:])
-    whole = fold(table, to_arrow(table, rows))
-    assert fold(table, whole).equals(whole)
-    assert fold(table, pa.concat_tables([fold(table, first), rest])).equals(whole)
-    assert fold(table, pa.concat_tables([fold(table, rest), fold(table, first)])).equals(whole)
+    folded_at_once = fold(table, to_arrow(table, rows))
+    assert fold(table, folded_at_once).equals(folded_at_once)
+    assert fold(table, pa.concat_tables([fold(table, first), rest])).equals(folded_at_once)
+    assert fold(table, pa.concat_tables([fold(table, rest), fold(table, first)])).equals(
+        folded_at_once
+    )
 
 
 def test_a_row_that_says_nothing_of_a_group_leaves_it_as_it_is() -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    told = {"id": "a", "part": 0, "status": "done", "_attempt": 1, "_at": at, "latest": None}
-    silent = {"id": "a", "part": 0, "latest": at}
-    [row] = folded(MIXED, [told, silent])
+    full = {"id": "a", "part": 0, "status": "done", "_attempt": 1, "_at": at, "latest": None}
+    partial = {"id": "a", "part": 0, "latest": at}
+    [row] = folded(MIXED, [full, partial])
     assert (row["status"], row["latest"]) == ("done", at)
 
 
@@ -207,16 +209,16 @@ def rows_at(*times: datetime | None) -> pa.Table:
     return to_arrow(SCHEDULES, rows)
 
 
-def kept(rows: pa.Table, since: datetime | None) -> list[str]:
-    found: list[str] = retain(SCHEDULES, rows, since).column("schedule_id").to_pylist()
-    return found
+def retained_ids(rows: pa.Table, since: datetime | None) -> list[str]:
+    ids: list[str] = retain(SCHEDULES, rows, since).column("schedule_id").to_pylist()
+    return ids
 
 
 def test_rows_expire_once_their_newest_event_is_too_old() -> None:
     rows = rows_at(NOON - MOMENT, NOON, NOON + MOMENT)
-    assert kept(rows, NOON) == ["1", "2"]
-    assert kept(rows, NOON + MOMENT) == ["2"]
-    assert kept(rows, NOON + 2 * MOMENT) == []
+    assert retained_ids(rows, NOON) == ["1", "2"]
+    assert retained_ids(rows, NOON + MOMENT) == ["2"]
+    assert retained_ids(rows, NOON + 2 * MOMENT) == []
     assert retain(SCHEDULES, rows, NOON + 2 * MOMENT).schema == SCHEDULES.schema
 
 
@@ -226,18 +228,18 @@ def test_without_a_bound_all_rows_stay() -> None:
 
 
 def test_a_row_that_has_no_moment_stays() -> None:
-    assert kept(rows_at(None, NOON - MOMENT, NOON), NOON) == ["0", "2"]
+    assert retained_ids(rows_at(None, NOON - MOMENT, NOON), NOON) == ["0", "2"]
 
 
 def test_a_bound_in_another_time_zone_is_the_same_moment() -> None:
     bound = NOON.astimezone(timezone(timedelta(hours=9)))
-    assert kept(rows_at(NOON - MOMENT, NOON), bound) == ["1"]
+    assert retained_ids(rows_at(NOON - MOMENT, NOON), bound) == ["1"]
 
 
 def test_rows_in_pieces_and_no_rows_are_fine() -> None:
     pieces = pa.concat_tables([rows_at(NOON - MOMENT), rows_at(), rows_at(NOON, None)])
-    assert kept(pieces, NOON) == ["0", "1"]
-    assert kept(rows_at(), NOON) == []
+    assert retained_ids(pieces, NOON) == ["0", "1"]
+    assert retained_ids(rows_at(), NOON) == []
 
 
 def test_tables_that_have_no_moments_keep_their_rows() -> None:

@@ -33,9 +33,9 @@ class Golden(NamedTuple):
 
 
 def all_golden() -> list[Golden]:
-    known = tables_by_name(TABLES)
+    tables = tables_by_name(TABLES)
     files = sorted(GOLDEN.glob("*.parquet"))
-    return [Golden(known[file.name.split(".")[0]], file) for file in files]
+    return [Golden(tables[file.name.split(".")[0]], file) for file in files]
 
 
 def expected(golden: Golden) -> Rows:
@@ -47,17 +47,17 @@ def expected(golden: Golden) -> Rows:
 
 @pytest.fixture(params=all_golden(), ids=lambda golden: golden.file.stem)
 def golden(request: pytest.FixtureRequest) -> Golden:
-    found: Golden = request.param
-    return found
+    golden_file: Golden = request.param
+    return golden_file
 
 
 def test_every_column_of_every_table_is_in_some_old_file() -> None:
-    kept = {
+    stored_columns = {
         (golden.table.name, name)
         for golden in all_golden()
         for name in golden.stored().schema.names
     }
-    assert kept == {(table.name, name) for table in TABLES for name in table.schema.names}
+    assert stored_columns == {(table.name, name) for table in TABLES for name in table.schema.names}
 
 
 def test_an_old_file_has_the_rows_that_were_put_into_it(golden: Golden) -> None:
@@ -82,11 +82,13 @@ def test_no_column_was_ever_taken_away_or_given_another_type(golden: Golden) -> 
 def test_other_engines_read_the_same(golden: Golden) -> None:
     schema = golden.stored().schema
     times = {field.name for field in schema if pa.types.is_timestamp(field.type)}
-    wanted = [f'make_timestamp(epoch_us("{n}"))' if n in times else f'"{n}"' for n in schema.names]
+    expressions = [
+        f'make_timestamp(epoch_us("{n}"))' if n in times else f'"{n}"' for n in schema.names
+    ]
     with duckdb.connect() as connection:
-        query = f"SELECT {', '.join(wanted)} FROM read_parquet(?)"
-        found = connection.execute(query, [str(golden.file)]).fetchall()
-    rows = [dict(zip(schema.names, row, strict=True)) for row in found]
+        query = f"SELECT {', '.join(expressions)} FROM read_parquet(?)"
+        fetched = connection.execute(query, [str(golden.file)]).fetchall()
+    rows = [dict(zip(schema.names, row, strict=True)) for row in fetched]
     for row in rows:
         for name in times:
             row[name] = row[name] and row[name].replace(tzinfo=UTC)

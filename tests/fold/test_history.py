@@ -65,13 +65,13 @@ def test_no_history_of_the_same_rows_changes_them(
     for seed in range(6):
         rng = Random(seed)
         rows = random_rows(table, rng, rng.choice([1, 5, 60]), keys=rng.choice([1, 3, 20]))
-        whole = fold(table, to_arrow(table, rows))
-        told_again = rows + rng.choices(rows, k=rng.randrange(20))
-        rng.shuffle(told_again)
-        history = to_arrow(table, told_again)
-        assert fold(table, history).equals(whole)
-        assert nested(rng, table, history, depth=2).equals(whole)
-        assert fold(table, pa.concat_tables([whole, history, whole])).equals(whole)
+        folded = fold(table, to_arrow(table, rows))
+        repeated = rows + rng.choices(rows, k=rng.randrange(20))
+        rng.shuffle(repeated)
+        history = to_arrow(table, repeated)
+        assert fold(table, history).equals(folded)
+        assert nested(rng, table, history, depth=2).equals(folded)
+        assert fold(table, pa.concat_tables([folded, history, folded])).equals(folded)
 
 
 @every_table

@@ -19,7 +19,7 @@ PATH = key_path(Scope(), principal="user:a", api="native", operation="create", k
 
 class Step(msgspec.Struct, frozen=True):
     request_id: str
-    made: str
+    table: str
 
 
 @dataclass
@@ -27,25 +27,25 @@ class Create:
     """Work that appends one entry; it can be told to stop half-way, as a crash would."""
 
     chain: Chain
-    made: str = "table"
+    table: str = "table"
     refuse: bool = False
     dies_before_create: bool = False
     dies_after_create: bool = False
     before_create: list[ClaimHold] = field(default_factory=list)
 
     async def terms(self) -> ClaimTerms:
-        return ClaimTerms(ids={"table": self.made}, base=(await self.chain.head()).number)
+        return ClaimTerms(ids={"table": self.table}, base=(await self.chain.head()).number)
 
     def renew(self, claim: Claim) -> dict[str, str]:
         return claim.ids
 
     async def find(self, claim: Claim) -> Answer | None:
-        found = (await find_evidence(self.chain, claim, request_ids)).mine
-        return None if found is None else answer(claim)
+        evidence = (await find_evidence(self.chain, claim, request_ids)).mine
+        return None if evidence is None else answer(claim)
 
     async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
-        seen = await find_evidence(self.chain, claim, request_ids)
-        if seen.mine is not None:
+        evidence = await find_evidence(self.chain, claim, request_ids)
+        if evidence.mine is not None:
             return answer(claim)
         if self.refuse:
             return Answer(status=409)
@@ -54,7 +54,7 @@ class Create:
         if self.dies_before_create:
             raise KeyboardInterrupt
         try:
-            await self.chain.append(seen.head, Step(claim.request_id, claim.ids["table"]))
+            await self.chain.append(evidence.head, Step(claim.request_id, claim.ids["table"]))
         except Conflict:
             return await self.perform(claim, hold)
         if self.dies_after_create:
@@ -74,6 +74,6 @@ def target(store_of: Bench | Calm) -> Chain:
     return Chain(store_of.store(), "_catalog/iceberg_pointers/t")
 
 
-async def made(chain: Chain) -> list[str]:
+async def created_tables(chain: Chain) -> list[str]:
     head = await chain.head()
-    return [entry.body(Step).made for entry in await chain.history(0, head.number)]
+    return [entry.body(Step).table for entry in await chain.history(0, head.number)]

@@ -26,12 +26,12 @@ def full_key(number: int) -> str:
 
 
 async def grown(backend: Backend, numbers: int, body: str = "first life") -> list[Entry]:
-    chain, head, made = chain_on(backend), Head(None, 0), list[Entry]()
+    chain, head, entries = chain_on(backend), Head(None, 0), list[Entry]()
     for _ in range(numbers):
         head = await chain.append(head, body)
         assert head.entry is not None
-        made.append(head.entry)
-    return made
+        entries.append(head.entry)
+    return entries
 
 
 @pytest.mark.parametrize(
@@ -41,8 +41,8 @@ async def grown(backend: Backend, numbers: int, body: str = "first life") -> lis
 async def test_all_numbers_are_read_in_few_round_trips(
     memory: Backend, numbers: int, requests: int, round_trips: int
 ) -> None:
-    made, recorder = await grown(memory, numbers), Recorder()
-    assert await read_key(chain_on(memory, recorder)) == made
+    entries, recorder = await grown(memory, numbers), Recorder()
+    assert await read_key(chain_on(memory, recorder)) == entries
     assert (len(recorder.requests), recorder.round_trips) == (requests, round_trips)
 
 
@@ -51,10 +51,10 @@ async def test_a_late_create_above_another_life_of_the_key_is_corrupt(
     memory: Backend, leftover: int
 ) -> None:
     """Its key was collected and used anew: an outcome of the old request is no answer to the new one."""
-    late = (await grown(memory, leftover + 1))[leftover]
+    late_entry = (await grown(memory, leftover + 1))[leftover]
     for number in range(leftover + 1):
         await memory.delete(full_key(number))
-    await memory.create(full_key(leftover), late.raw)
+    await memory.create(full_key(leftover), late_entry.raw)
     await grown(memory, leftover, "second life")
     with pytest.raises(Corrupt, match="do not follow each other"):
         await read_key(chain_on(memory))
@@ -90,14 +90,14 @@ async def test_a_key_that_is_collected_while_it_is_read_is_empty(memory: Backend
 
 
 async def test_numbers_made_while_they_are_read_are_no_hole(memory: Backend) -> None:
-    made: list[Entry] = []
+    entries: list[Entry] = []
 
     async def grow() -> None:
-        made.extend(await grown(memory, 2))
+        entries.extend(await grown(memory, 2))
 
     step = once_before(full_key(1), grow)
-    found = await read_key(chain_on(Interposed(memory, before=step)))
-    assert found == made[: len(found)]
+    read_entries = await read_key(chain_on(Interposed(memory, before=step)))
+    assert read_entries == entries[: len(read_entries)]
 
 
 async def test_a_number_with_another_parent_is_no_part_of_the_key(memory: Backend) -> None:

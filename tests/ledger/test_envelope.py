@@ -96,9 +96,9 @@ def test_no_bytes_at_all_raise_anything_but_invalid(line: bytes) -> None:
 
 @given(st.data())
 def test_a_line_with_any_byte_changed_is_admitted_or_refused(data: st.DataObject) -> None:
-    where = data.draw(st.integers(0, len(LINE) - 1))
+    index = data.draw(st.integers(0, len(LINE) - 1))
     line = bytearray(LINE)
-    line[where] = data.draw(st.integers(0, 255))
+    line[index] = data.draw(st.integers(0, 255))
     try:
         event = admit(bytes(line), TYPES, new_stamp(system_runtime())).event
     except Invalid:
@@ -116,9 +116,9 @@ def test_a_payload_written_over_several_lines_is_stored_as_one(runtime: Runtime)
 
 def test_the_events_of_a_batch_have_the_same_ids_whenever_it_is_repeated(runtime: Runtime) -> None:
     first = new_stamp(runtime)
-    again = new_stamp(runtime, first.batch)
+    repeated = new_stamp(runtime, first.batch)
     ids = [admit(LINE, TYPES, first, number).event.event_id for number in range(3)]
-    assert ids == [admit(LINE, TYPES, again, number).event.event_id for number in range(3)]
+    assert ids == [admit(LINE, TYPES, repeated, number).event.event_id for number in range(3)]
     assert len(set(ids)) == 3
     assert ids == sorted(ids)
     assert admit(LINE, TYPES, new_stamp(runtime)).event.event_id not in ids

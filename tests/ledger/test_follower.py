@@ -40,10 +40,10 @@ async def test_all_streams_are_found_and_read_in_order(bench: Bench) -> None:
     store = bench.store(Role.COMPACTOR)
     follower = SegmentFollower(store, DOMAIN, Watermark())
     batch = await follower.poll()
-    found = await names(store, batch)
-    assert sorted(found) == sorted(f"{w}.{n}" for w in range(3) for n in range(7))
+    event_names = await names(store, batch)
+    assert sorted(event_names) == sorted(f"{w}.{n}" for w in range(3) for n in range(7))
     for w in range(3):
-        assert [each for each in found if each.startswith(f"{w}.")] == [
+        assert [each for each in event_names if each.startswith(f"{w}.")] == [
             f"{w}.{n}" for n in range(7)
         ]
     assert batch is not None
@@ -58,8 +58,8 @@ async def test_a_follower_goes_on_from_a_published_watermark(bench: Bench) -> No
     first = await SegmentFollower(bench.store(Role.COMPACTOR), DOMAIN, Watermark()).poll()
     assert first is not None
     await writer.append([note(bench.runtime, "new")])
-    again = SegmentFollower(bench.store(Role.COMPACTOR), DOMAIN, first.watermark)
-    assert await names(bench.store(), await again.poll()) == ["new"]
+    second = SegmentFollower(bench.store(Role.COMPACTOR), DOMAIN, first.watermark)
+    assert await names(bench.store(), await second.poll()) == ["new"]
 
 
 async def test_a_sealed_stream_leaves_the_watermark_and_is_never_asked_for_again(
@@ -113,37 +113,39 @@ async def _next(batches: AsyncIterator[SegmentBatch]) -> SegmentBatch:
 def test_an_idle_domain_costs_at_most_60_requests_an_hour_however_many_streams_are_open() -> None:
     for streams in (0, 1, 2, 7, 40):
 
-        async def scenario(calm: Calm, streams: int = streams) -> None:
+        async def scenario(world: Calm, streams: int = streams) -> None:
             for _ in range(streams):
-                await LedgerWriter(calm.store(), DOMAIN).append([note(calm.runtime)])
-            following = calm.runtime.tasks.spawn(_drain(calm))
-            await calm.clock.sleep(10 * MINUTE_MS + SECOND_MS)
+                await LedgerWriter(world.store(), DOMAIN).append([note(world.runtime)])
+            following = world.runtime.tasks.spawn(_drain(world))
+            await world.clock.sleep(10 * MINUTE_MS + SECOND_MS)
             for _ in range(6):
-                before = calm.requests()
-                await calm.clock.sleep(HOUR_MS)
-                assert calm.requests() - before <= 60
-            assert calm.requests() - before > 0, "it does not look at all any more"
+                before = world.requests()
+                await world.clock.sleep(HOUR_MS)
+                assert world.requests() - before <= 60
+            assert world.requests() - before > 0, "it does not look at all any more"
             following.cancel()
 
         simulate(scenario)
 
 
 def test_an_event_in_a_quiet_stream_is_found_without_a_notification() -> None:
-    async def scenario(calm: Calm) -> None:
-        writer = LedgerWriter(calm.store(), DOMAIN, life_ms=100 * HOUR_MS)
-        await writer.append([note(calm.runtime, "first")])
-        found: list[str] = []
-        following = calm.runtime.tasks.spawn(_drain(calm, found))
-        await calm.clock.sleep(5 * HOUR_MS)
-        await writer.append([note(calm.runtime, "second")])
+    async def scenario(world: Calm) -> None:
+        writer = LedgerWriter(world.store(), DOMAIN, life_ms=100 * HOUR_MS)
+        await writer.append([note(world.runtime, "first")])
+        event_names: list[str] = []
+        following = world.runtime.tasks.spawn(_drain(world, event_names))
+        await world.clock.sleep(5 * HOUR_MS)
+        await writer.append([note(world.runtime, "second")])
         for _ in range(3 * 60):
-            await calm.clock.sleep(SECOND_MS)
-            if len(found) == 2:
+            await world.clock.sleep(SECOND_MS)
+            if len(event_names) == 2:
                 break
-        assert found == ["first", "second"]
-        await writer.append([note(calm.runtime, "third")])
-        await calm.clock.sleep(5 * SECOND_MS)
-        assert found == ["first", "second", "third"], "a stream that woke up is watched closely"
+        assert event_names == ["first", "second"]
+        await writer.append([note(world.runtime, "third")])
+        await world.clock.sleep(5 * SECOND_MS)
+        assert event_names == ["first", "second", "third"], (
+            "a stream that woke up is watched closely"
+        )
         following.cancel()
 
     simulate(scenario)
@@ -175,17 +177,17 @@ async def test_what_is_too_much_for_one_batch_is_due_at_once_and_shared_by_the_s
         await writer.close()
     follower = SegmentFollower(bench.store(Role.COMPACTOR), DOMAIN, Watermark(), most=20)
     sizes: list[list[int]] = []
-    found: list[tuple[str, int]] = []
+    locations: list[tuple[str, int]] = []
     while (batch := await follower.poll()) is not None:
-        by_stream = [place.stream for place in batch.segments]
+        by_stream = [location.stream for location in batch.segments]
         sizes.append([by_stream.count(each) for each in dict.fromkeys(by_stream)])
-        found += [(place.stream, place.seq) for place in batch.segments]
-        last = batch
+        locations += [(location.stream, location.seq) for location in batch.segments]
+        last_batch = batch
     assert sizes[0] == [8, 3, 9], "a stream with little is done at once, the rest is shared"
     assert all(sum(each) <= 20 for each in sizes)
     assert len(sizes) == 4
-    assert len(set(found)) == len(found) == 65
-    assert last.watermark == Watermark(3, {})
+    assert len(set(locations)) == len(locations) == 65
+    assert last_batch.watermark == Watermark(3, {})
 
 
 async def test_a_notification_of_an_unknown_stream_makes_the_slots_due(
@@ -200,12 +202,12 @@ async def test_a_notification_of_an_unknown_stream_makes_the_slots_due(
     assert numbers(await follower.poll()) == [(0, False)]
 
 
-async def _drain(calm: Calm, found: list[str] | None = None) -> None:
-    store = calm.store(Role.COMPACTOR)
+async def _drain(world: Calm, event_names: list[str] | None = None) -> None:
+    store = world.store(Role.COMPACTOR)
     follower = SegmentFollower(store, DOMAIN, Watermark())
-    async for batch in follow(follower, StreamNotifications(calm.runtime.tasks)):
-        if found is not None:
-            found += await names(store, batch)
+    async for batch in follow(follower, StreamNotifications(world.runtime.tasks)):
+        if event_names is not None:
+            event_names += await names(store, batch)
 
 
 def test_cached_segments_are_consecutive_up_to_the_first_gap() -> None:

@@ -19,7 +19,7 @@ from arco.ledger.idempotency import Idempotency
 from arco.storage.backend import Backend, ObservedBackend
 from arco.storage.chain import Chain
 from arco.storage.roles import Role
-from tests.ledger.keyed_requests import PATH, Create, Step, made, request_ids, target
+from tests.ledger.keyed_requests import PATH, Create, Step, created_tables, request_ids, target
 from tests.ledger.simulated import Calm, simulate
 from tests.request_counter import Tally
 from tests.sim.world import HOUR_MS, SECOND_MS
@@ -43,9 +43,9 @@ class Locked(ObservedBackend):
 async def test_a_replay_gets_the_stored_answer_and_changes_nothing(bench: Bench) -> None:
     keys, chain = Idempotency(bench.store()), target(bench)
     first = await keys.once(PATH, "body", Create(chain, "x"))
-    again = await Idempotency(bench.store()).once(PATH, "body", Create(chain, "y"))
-    assert first == again == Answer(status=201, body=msgspec.Raw(b'{"table":"x"}'))
-    assert await made(chain) == ["x"]
+    replayed = await Idempotency(bench.store()).once(PATH, "body", Create(chain, "y"))
+    assert first == replayed == Answer(status=201, body=msgspec.Raw(b'{"table":"x"}'))
+    assert await created_tables(chain) == ["x"]
 
 
 async def test_the_same_key_with_another_body_is_refused(bench: Bench) -> None:
@@ -53,14 +53,14 @@ async def test_the_same_key_with_another_body_is_refused(bench: Bench) -> None:
     await keys.once(PATH, "body", Create(chain))
     with pytest.raises(KeyReused):
         await keys.once(PATH, "other body", Create(chain))
-    assert await made(chain) == ["table"]
+    assert await created_tables(chain) == ["table"]
 
 
 async def test_a_deterministic_refusal_is_remembered(bench: Bench) -> None:
     keys, chain = Idempotency(bench.store()), target(bench)
     assert (await keys.once(PATH, "body", Create(chain, refuse=True))).status == 409
     assert (await keys.once(PATH, "body", Create(chain))).status == 409
-    assert await made(chain) == []
+    assert await created_tables(chain) == []
 
 
 @pytest.mark.parametrize("status", [401, 403, 408, 429, 500, 503, 100, 302])
@@ -84,7 +84,7 @@ async def test_a_landed_request_is_a_success_even_if_its_outcome_cannot_be_kept(
     assert (await keys.once(PATH, "body", Create(target(bench)))).status == 201
     await keys.close()
     assert locked.refused == 1
-    assert await made(target(bench)) == ["table"]
+    assert await created_tables(target(bench)) == ["table"]
 
 
 async def test_evidence_that_was_collected_is_unknown_and_never_not_found(bench: Bench) -> None:
@@ -109,7 +109,7 @@ async def test_a_key_of_another_caller_never_matches(bench: Bench) -> None:
     chain = target(bench)
     for path in sorted(paths):
         await Idempotency(bench.store()).once(path, "body", Create(chain, path[-6:]))
-    assert len(await made(chain)) == 7
+    assert len(await created_tables(chain)) == 7
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "a\nb", "\0", "\x7f"])
@@ -133,29 +133,29 @@ def test_the_work_of_a_crashed_holder_is_found_or_taken_over(*, landed: bool) ->
             await calm.clock.sleep(busy.value.retry_after_ms)
         result = await keys.once(PATH, "body", Create(chain, "y"))
         assert bytes(result.body) == b'{"table":"x"}', "the ids of the first claim stand"
-        assert await made(chain) == ["x"]
+        assert await created_tables(chain) == ["x"]
 
     simulate(scenario)
 
 
-class Anew(Create):
+class CreateUnderNewId(Create):
     """Work that begins anew, under another id, when it is taken over."""
 
     def renew(self, claim: Claim) -> dict[str, str]:
-        return {"table": self.made, "before": claim.ids["table"]}
+        return {"table": self.table, "before": claim.ids["table"]}
 
 
 def test_work_that_must_not_go_on_under_the_old_ids_is_taken_over_with_new_ones() -> None:
     async def scenario(calm: Calm) -> None:
         chain, claims = target(calm), key_chain(calm.store(), PATH)
         for made_by in ("x", "y"):
-            crash = Anew(chain, made_by, dies_before_create=True)
+            crash = CreateUnderNewId(chain, made_by, dies_before_create=True)
             with pytest.raises(KeyboardInterrupt):
                 await Idempotency(calm.store()).once(PATH, "body", crash)
             await calm.clock.sleep(60 * SECOND_MS)
-        result = await Idempotency(calm.store()).once(PATH, "body", Anew(chain, "z"))
+        result = await Idempotency(calm.store()).once(PATH, "body", CreateUnderNewId(chain, "z"))
         assert bytes(result.body) == b'{"table":"z","before":"y"}'
-        assert await made(chain) == ["z"]
+        assert await created_tables(chain) == ["z"]
         written = [entry.body(Claim) for entry in (await read_key(claims))[:3]]
         assert [claim.ids["table"] for claim in written] == ["x", "y", "z"]
         first = written[0]

@@ -9,7 +9,7 @@ from arco.ledger.idempotency import ClaimHold, ClaimTerms, Idempotency
 from arco.storage.backend import Backend
 from arco.storage.roles import Role
 from tests.clocks import HandClock
-from tests.ledger.keyed_requests import PATH, Create, made, target
+from tests.ledger.keyed_requests import PATH, Create, created_tables, target
 from tests.ledger.simulated import Calm, simulate
 from tests.sim.world import MINUTE_MS
 from tests.storage.interposed import Interposed, Step, nothing
@@ -44,8 +44,8 @@ async def test_a_used_key_costs_a_create_its_look_and_one_read_of_the_key(
     await first.once(PATH, "body", Create(target(bench)))
     await first.close()
     recorder = Recorder()
-    again = keys_on(memory, recorder)
-    assert (await again.once(PATH, "body", Create(target(bench)))).status == 201
+    second = keys_on(memory, recorder)
+    assert (await second.once(PATH, "body", Create(target(bench)))).status == 201
     lost, look, *read = of_the_key(recorder)
     assert (lost, look) == (("create", CLAIM), ("get", CLAIM))
     assert sorted(read) == [("get", f"{KEY}/{n:04d}.json") for n in range(3)]
@@ -91,7 +91,7 @@ async def test_a_success_is_answered_before_its_outcome_is_recorded(
         PATH, "body", Create(chain, "y")
     )
     assert replay == first, "what has landed is its own evidence"
-    assert await made(chain) == ["x"]
+    assert await created_tables(chain) == ["x"]
     released.set()
     await keys.close()
     assert recorder.requests.count(("create", OUTCOME)) == 1
@@ -148,7 +148,7 @@ async def test_a_leftover_of_an_earlier_life_is_no_answer(bench: Bench) -> None:
     await bench.store(Role.JANITOR).delete(f"{PATH}/0000.json")
     with pytest.raises(Corrupt):
         await Idempotency(bench.store()).once(PATH, "body", Create(chain, "y"))
-    assert await made(chain) == ["x"]
+    assert await created_tables(chain) == ["x"]
 
 
 async def test_racers_for_a_new_key_do_the_work_once(bench: Bench) -> None:
@@ -161,9 +161,9 @@ async def test_racers_for_a_new_key_do_the_work_once(bench: Bench) -> None:
         except Unavailable:
             return 503
 
-    said = await bench.runtime.tasks.gather(*(race(n, k) for n, k in enumerate(racers)))
-    assert 201 in said
-    assert set(said) <= {201, 503}
-    assert len(await made(chain)) == 1
+    statuses = await bench.runtime.tasks.gather(*(race(n, k) for n, k in enumerate(racers)))
+    assert 201 in statuses
+    assert set(statuses) <= {201, 503}
+    assert len(await created_tables(chain)) == 1
     for keys in racers:
         await keys.close()

@@ -78,9 +78,9 @@ async def test_a_duplicate_in_a_batch_is_stored_once_and_reported(store: Store) 
 async def test_what_was_stored_lately_is_not_stored_again(store: Store) -> None:
     ingestion = _ingestion(store)
     await ingestion.ingest([_task("a", "k"), _task("b")])
-    again = await ingestion.ingest([_task("a", "k"), _task("b")])
-    assert [each.line for each in again.duplicates] == [1]
-    assert len(again.accepted) == 1  # what has no key cannot be known again
+    repeated = await ingestion.ingest([_task("a", "k"), _task("b")])
+    assert [each.line for each in repeated.duplicates] == [1]
+    assert len(repeated.accepted) == 1  # what has no key cannot be known again
     assert len(await all_events(store, "executions")) == 3
 
 
@@ -146,9 +146,9 @@ async def test_a_batch_of_which_a_part_is_stored_is_no_failure(
     with pytest.raises(Unknown):
         await ingestion.ingest(lines)
     faults.script.clear()
-    again = await ingestion.ingest(lines)
-    assert [each.line for each in again.duplicates] == [1]
-    assert again.by_domain == {"lineage": 1}
+    repeated = await ingestion.ingest(lines)
+    assert [each.line for each in repeated.duplicates] == [1]
+    assert repeated.by_domain == {"lineage": 1}
     assert (
         len(await all_events(store, "executions")) == len(await all_events(store, "lineage")) == 1
     )
@@ -167,9 +167,9 @@ async def test_an_append_of_unknown_outcome_stays_unknown(
     with pytest.raises(Unknown):
         await ingestion.ingest([_task("a", "k"), _note("b", "k")])
     faults.script.clear()
-    again = await ingestion.ingest([_task("a", "k")])
-    assert again.duplicates == []  # it may be there, but nobody knows it
-    assert len(again.accepted) == 1
+    repeated = await ingestion.ingest([_task("a", "k")])
+    assert repeated.duplicates == []  # it may be there, but nobody knows it
+    assert len(repeated.accepted) == 1
 
 
 async def test_a_type_whose_domain_has_no_writer_is_refused_at_once(store: Store) -> None:

@@ -8,14 +8,16 @@ from tests.models.report import counterexample, report
 
 def main(names: list[str]) -> int:
     """Print the table, or the traces of the weakened models that are named."""
-    known = weakened()
+    models = weakened()
     if any(name in ("-h", "--help") for name in names):
-        print(f"{__doc__}\n\nThere are: {', '.join(known)}.")
+        print(f"{__doc__}\n\nThere are: {', '.join(models)}.")
         return 0
-    strange = [name for name in names if name not in known]
-    if strange:
-        there = ", ".join(known)
-        print(f"no such model: {', '.join(strange)} (there are: {there})", file=sys.stderr)
+    unknown = [name for name in names if name not in models]
+    if unknown:
+        names_of_models = ", ".join(models)
+        print(
+            f"no such model: {', '.join(unknown)} (there are: {names_of_models})", file=sys.stderr
+        )
         return 2
     for name in names:
         for text in counterexample(name):

@@ -72,8 +72,8 @@ class ChainModel(Model[Chain]):
             if writer.may_crash:
                 crashed = turn(writer, NOWHERE)._replace(may_crash=False)
                 yield f"w{index} crashes", chain._replace(writers=(*before, crashed, *after))
-        for number, op in chain.late:
-            arrived = create(chain, number, op)._replace(late=chain.late - {(number, op)})
+        for number, op in chain.in_flight:
+            arrived = create(chain, number, op)._replace(in_flight=chain.in_flight - {(number, op)})
             yield f"the late create of {number} with op {op} arrives", arrived
         yield from self._janitor(chain)
         yield "time passes", tick(chain)

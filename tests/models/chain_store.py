@@ -45,7 +45,7 @@ class Chain(NamedTuple):
     ages: tuple[int, ...]  # since each number was first created
     floor: int
     writers: tuple[Writer, ...]
-    late: frozenset[tuple[int, int]]  # (number, op): timed out, and still under way
+    in_flight: frozenset[tuple[int, int]]  # (number, op): timed out, and still under way
     acked: frozenset[int]
 
 

@@ -65,52 +65,52 @@ def _search(writer: Writer, start: int) -> Writer:
 
 
 def _start(rules: ChainRules, chain: Chain, writer: Writer) -> Act:
-    found = writer._replace(doing="gallop")
+    next_writer = writer._replace(doing="gallop")
     if not chain.store[writer.low]:
-        found = _missed(rules, chain, writer._replace(low=writer.low - 1), writer.low)
-    return f"probes {writer.low}", found, chain
+        next_writer = _missed(rules, chain, writer._replace(low=writer.low - 1), writer.low)
+    return f"probes {writer.low}", next_writer, chain
 
 
 def _gallop(rules: ChainRules, chain: Chain, writer: Writer) -> Act:
     bisecting = writer.high != NOWHERE
     probe = (writer.low + writer.high) // 2 if bisecting else writer.low + writer.gap
     if probe < len(chain.store) and chain.store[probe]:
-        found = writer._replace(low=probe, gap=1 if bisecting else 2 * writer.gap)
-        if found.high == found.low + 1:
-            found = _doubt(rules, found)
+        next_writer = writer._replace(low=probe, gap=1 if bisecting else 2 * writer.gap)
+        if next_writer.high == next_writer.low + 1:
+            next_writer = _after_miss(rules, next_writer)
     else:
         low = writer.low if rules.predecessor_read else probe - 1
-        found = _missed(rules, chain, writer._replace(low=low, gap=1), probe)
-    return f"probes {probe}", found, chain
+        next_writer = _missed(rules, chain, writer._replace(low=low, gap=1), probe)
+    return f"probes {probe}", next_writer, chain
 
 
 def _climb(rules: ChainRules, chain: Chain, writer: Writer) -> Act:
     """One by one from a remembered head: all above it is young if it is, so no floor is read."""
     probe = writer.low + 1
     if chain.store[probe]:
-        found = writer._replace(low=probe)
+        next_writer = writer._replace(low=probe)
     elif _young(rules, writer):
-        found = _accept(writer._replace(age=0, genuine=head(chain) < probe))
+        next_writer = _accept(writer._replace(age=0, genuine=head(chain) < probe))
     else:
-        found = _missed(rules, chain, writer, probe)
-    return f"probes {probe}", found, chain
+        next_writer = _missed(rules, chain, writer, probe)
+    return f"probes {probe}", next_writer, chain
 
 
 def _missed(rules: ChainRules, chain: Chain, writer: Writer, probe: int) -> Writer:
     missed = writer._replace(high=probe, age=0, genuine=head(chain) < probe)
-    return _doubt(rules, missed) if missed.low + 1 == probe else missed
+    return _after_miss(rules, missed) if missed.low + 1 == probe else missed
 
 
-def _doubt(rules: ChainRules, writer: Writer) -> Writer:
+def _after_miss(rules: ChainRules, writer: Writer) -> Writer:
     return writer._replace(doing="floor") if rules.floor_after_miss else _accept(writer)
 
 
 def _floor(rules: ChainRules, chain: Chain, writer: Writer) -> Act:
     collected = chain.floor > max(writer.low, 0)
-    found = _search(writer, chain.floor) if collected else _accept(writer)
+    next_writer = _search(writer, chain.floor) if collected else _accept(writer)
     if not rules.head_dated_by_its_miss:
-        found = found._replace(age=0)
-    return f"reads floor {chain.floor}", found, chain
+        next_writer = next_writer._replace(age=0)
+    return f"reads floor {chain.floor}", next_writer, chain
 
 
 def _accept(writer: Writer) -> Writer:
@@ -128,17 +128,21 @@ def _put(rules: ChainRules, chain: Chain, writer: Writer) -> Iterator[Act]:
     else:
         yield f"takes {number} for another's", writer._replace(doing="climb", low=number), chain
     # One late create for each writer is enough: a repetition has the same bytes.
-    if all(late == (number, op) for late in chain.late if owner(late[1]) == owner(op)):
-        waiting = chain._replace(late=chain.late | {(number, op)})
+    if all(
+        create_in_flight == (number, op)
+        for create_in_flight in chain.in_flight
+        if owner(create_in_flight[1]) == owner(op)
+    ):
+        waiting = chain._replace(in_flight=chain.in_flight | {(number, op)})
         then: Doing = "look" if rules.own_write_look else "put"
         yield f"times out creating {number} with op {op}", writer._replace(doing=then), waiting
 
 
 def _look(rules: ChainRules, chain: Chain, writer: Writer) -> Iterator[Act]:
     number = writer.low + 1
-    there = chain.store[number]
-    mine = there == writer.op if rules.create_id else owner(there) == owner(writer.op)
-    if there == ABSENT:
+    stored_op = chain.store[number]
+    mine = stored_op == writer.op if rules.create_id else owner(stored_op) == owner(writer.op)
+    if stored_op == ABSENT:
         yield f"sees no {number}, repeats", writer._replace(doing="put"), chain
         yield f"sees no {number}, answers Unknown", turn(writer, writer.low), chain
     elif mine:

@@ -58,11 +58,15 @@ class ClaimModel(Model[Key]):
         portraits = []
         for index, handler in enumerate(key.handlers):
             name = f"h{index}"
-            held = tuple(number for number, body in enumerate(key.numbers) if body == name)
-            late = tuple(sorted(create.number for create in key.late if create.body == name))
-            portraits.append((handler, held, late))
+            claimed = tuple(number for number, body in enumerate(key.numbers) if body == name)
+            late_numbers = tuple(
+                sorted(create.number for create in key.in_flight if create.body == name)
+            )
+            portraits.append((handler, claimed, late_numbers))
         portraits.sort()
-        nameless = frozenset(create for create in key.late if create.body in (MINE, DONE, REFUSED))
+        nameless = frozenset(
+            create for create in key.in_flight if create.body in (MINE, DONE, REFUSED)
+        )
         shared = (len(key.numbers), outcome(key), key.target, key.turns, key.answers, nameless)
         return (tuple(portraits), shared)
 
@@ -71,11 +75,11 @@ class ClaimModel(Model[Key]):
             name, before, after = f"h{index}", key.handlers[:index], key.handlers[index + 1 :]
             for label, changed, result in act(self.rules, self.most_claims, key, handler, name):
                 yield f"{name} {label}", result._replace(handlers=(*before, changed, *after))
-        for late in key.late:
-            forgotten = key._replace(late=key.late - {late})
-            arrived = arrive(forgotten, late, self.rules)
-            place = "target" if late.on_target else "key"
-            yield f"the late create of {place} {late.number} arrives", arrived
+        for late_create in key.in_flight:
+            forgotten = key._replace(in_flight=key.in_flight - {late_create})
+            arrived = arrive(forgotten, late_create, self.rules)
+            chain_name = "target" if late_create.on_target else "key"
+            yield f"the late create of {chain_name} {late_create.number} arrives", arrived
         if key.turns < self.foreign:
             yield self._foreign(key)
 

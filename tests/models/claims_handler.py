@@ -11,8 +11,8 @@ from tests.models.claims_store import (
     Doing,
     Handler,
     Key,
-    above,
     arrive,
+    entry_above,
     may_land,
     outcome,
     outcome_above,
@@ -59,8 +59,8 @@ def _work(rules: ClaimRules, key: Key, handler: Handler) -> Iterator[Act]:
 
 def _look_up(rules: ClaimRules, most_claims: int, key: Key) -> Iterator[Act]:
     claiming = Handler("claim", claim=len(key.numbers))
-    if there := outcome(key):
-        yield _answer("finds the outcome", key, there)
+    if outcome_body := outcome(key):
+        yield _answer("finds the outcome", key, outcome_body)
     elif not key.numbers:
         yield "finds no claim", claiming, key
         yield "finds no claim, reads the target beside it", _read(rules, key, claiming), key
@@ -114,7 +114,7 @@ def _decide(rules: ClaimRules, label: str, key: Key, handler: Handler) -> Act:
 
 
 def _check(rules: ClaimRules, key: Key, handler: Handler) -> Act:
-    if rules.checked_above_claim and above(key, handler.claim):
+    if rules.checked_above_claim and entry_above(key, handler.claim):
         return "finds that it was overtaken", Handler("look up"), key
     return "finds nothing above its claim", handler._replace(doing="put"), key
 
@@ -150,10 +150,10 @@ def _refuse(rules: ClaimRules, key: Key, handler: Handler) -> Iterator[Act]:
 
 
 def _refused(rules: ClaimRules, key: Key, handler: Handler) -> Iterator[Act]:
-    there = outcome_above(key, handler.claim, rules)
-    if there == REFUSED:
+    outcome_body = outcome_above(key, handler.claim, rules)
+    if outcome_body == REFUSED:
         yield _answer("finds the refusal", key, REFUSED)
-    elif there:
+    elif outcome_body:
         yield "finds that it was overtaken", Handler("look up"), key
     else:
         yield "sees no refusal, repeats", handler._replace(doing="refuse"), key
@@ -167,5 +167,5 @@ def _answer(label: str, key: Key, answer: str, recorder: Handler | None = None) 
 
 
 def _time_out(label: str, key: Key, handler: Handler, create: Create, then: Doing) -> Act:
-    waiting = key._replace(late=key.late | {create}) if may_land(key, create) else key
+    waiting = key._replace(in_flight=key.in_flight | {create}) if may_land(key, create) else key
     return f"times out {label}", handler._replace(doing=then), waiting

@@ -48,7 +48,7 @@ class Key(NamedTuple):
     target: tuple[str, ...]
     turns: int  # how often others have made the request invalid, or valid again
     handlers: tuple[Handler, ...]
-    late: frozenset[Create]
+    in_flight: frozenset[Create]
     answers: frozenset[str]
 
 
@@ -59,13 +59,13 @@ def outcome(key: Key) -> str:
     return key.numbers[-1] if key.numbers and key.numbers[-1] in OUTCOMES else ""
 
 
-def above(key: Key, claim: int) -> str:
+def entry_above(key: Key, claim: int) -> str:
     return key.numbers[claim + 1] if len(key.numbers) > claim + 1 else key.single
 
 
 def outcome_above(key: Key, claim: int, rules: ClaimRules) -> str:
     """What stands where the holder of a claim would create its outcome."""
-    return above(key, claim) if rules.outcomes_numbered else key.single
+    return entry_above(key, claim) if rules.outcomes_numbered else key.single
 
 
 def arrive(key: Key, create: Create, rules: ClaimRules) -> Key:
@@ -76,9 +76,13 @@ def arrive(key: Key, create: Create, rules: ClaimRules) -> Key:
         key = key._replace(single=key.single or create.body)
     elif create.number == len(key.numbers):
         key = key._replace(numbers=(*key.numbers, create.body))
-    if not key.late:
+    if not key.in_flight:
         return key
-    return key._replace(late=frozenset(late for late in key.late if may_land(key, late)))
+    return key._replace(
+        in_flight=frozenset(
+            late_create for late_create in key.in_flight if may_land(key, late_create)
+        )
+    )
 
 
 def may_land(key: Key, create: Create) -> bool:

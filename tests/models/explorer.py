@@ -67,15 +67,15 @@ class _Search(Generic[State]):
         start = self.model.initial()
         self.came_from[start] = None
         self.forms.add(self.model.form(start))
-        if wrong := self.model.violation(start):
-            return self._report(0, wrong, start)
+        if violation := self.model.violation(start):
+            return self._report(0, violation, start)
         layer, depth = [start], 0
         while True:
             following: list[State] = []
             for state in layer:
-                if found := self._expand(state, following):
-                    wrong, where = found
-                    return self._report(len(self._trace(where)), wrong, where)
+                if counterexample := self._expand(state, following):
+                    violation, violating = counterexample
+                    return self._report(len(self._trace(violating)), violation, violating)
             if not following:
                 return self._report(depth, None, start)
             layer, depth = following, depth + 1
@@ -92,18 +92,18 @@ class _Search(Generic[State]):
                 continue
             self.forms.add(form)
             self.came_from[successor] = (state, label)
-            if wrong := self.model.violation(successor):
-                return wrong, successor
+            if violation := self.model.violation(successor):
+                return violation, successor
             following.append(successor)
         if len(self.came_from) > self.max_states:
             raise TooLarge(f"more than {self.max_states} states")
-        if stuck and (wrong := self.model.final(state)):
-            return wrong, state
+        if stuck and (violation := self.model.final(state)):
+            return violation, state
         return None
 
-    def _report(self, depth: int, wrong: str | None, where: State) -> Exploration:
-        trace = self._trace(where) if wrong else []
-        return Exploration(len(self.came_from), self.transitions, depth, wrong, trace)
+    def _report(self, depth: int, violation: str | None, state: State) -> Exploration:
+        trace = self._trace(state) if violation else []
+        return Exploration(len(self.came_from), self.transitions, depth, violation, trace)
 
     def _trace(self, state: State) -> list[str]:
         labels: list[str] = []

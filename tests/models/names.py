@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from tests.models.explorer import Model
 from tests.models.names_party import Actor, Role
-from tests.models.names_store import NEW, OLD, VERSION, Names, Party, Row, is_live, seen
+from tests.models.names_store import NEW, OLD, VERSION, Names, Party, Row, is_live, is_visible
 from tests.models.rules import NameRules
 
 ROLES = (
@@ -35,7 +35,7 @@ class NameModel(Model[Names]):
 
     def violation(self, names: Names) -> str | None:
         for table in (OLD, NEW):
-            if table in names.promised and not seen(names, table):
+            if table in names.promised and not is_visible(names, table):
                 return "an acknowledged table is gone"
             if table in names.denied and is_live(names, table):
                 return "a dropped table lives on"

@@ -35,7 +35,7 @@ class Actor:
 
     def act(self, names: Names, party: Party) -> Iterator[Act]:
         if self.role.may_crash and party.doing not in ("begin", "gone"):
-            yield "crashes", _gone(), names
+            yield "crashes", _ended(), names
         match party.doing:
             case "begin":
                 yield from self._begin(names)
@@ -86,19 +86,19 @@ class Actor:
             case "commit" if not self.rules.tombstone_ends_chain:
                 pass
             case "drop" | "commit" if not is_live(names, party.table):
-                yield f"{label}, answers 404", _gone(), names
+                yield f"{label}, answers 404", _ended(), names
                 return
         yield label, following, names
 
     def _point(self, names: Names, party: Party) -> Iterator[Act]:
-        what = TOMBSTONE if self.role.work == "drop" else VERSION
-        grown = append(names, party.table, party.number, what)
+        kind = TOMBSTONE if self.role.work == "drop" else VERSION
+        grown = append(names, party.table, party.number, kind)
         if grown is None:
-            again = party._replace(doing="read", number=0)
-            lost = _gone() if self.role.work in ("create", "undrop") else again
+            rereading = party._replace(doing="read", number=0)
+            lost = _ended() if self.role.work in ("create", "undrop") else rereading
             yield f"finds {party.number} of {party.table} taken", lost, names
             return
-        yield self._pointed(f"puts a {what} at {party.number} of {party.table}", grown, party)
+        yield self._pointed(f"puts a {kind} at {party.number} of {party.table}", grown, party)
 
     def _pointed(self, label: str, names: Names, party: Party) -> Act:
         match self.role.work:
@@ -112,10 +112,10 @@ class Actor:
             case "drop":
                 dropped = names._replace(promised=names.promised - {party.table})
                 if not self.rules.tombstone_first:
-                    return f"{label}, answers 204", _gone(), _deny(dropped, party)
+                    return f"{label}, answers 204", _ended(), _deny(dropped, party)
                 return label, party._replace(doing="release"), dropped
             case _:
-                return label, _gone(), names
+                return label, _ended(), names
 
     def _name(self, names: Names, party: Party) -> Iterator[Act]:
         """Tier 1 decides; a name that leads to a dead chain is released on the way."""
@@ -124,17 +124,19 @@ class Actor:
             if not is_live(names, row.table):
                 yield self._make_room(names, party, row.table)
             elif self._name_first():
-                yield "finds the name taken, answers 409", _gone(), names
+                yield "finds the name taken, answers 409", _ended(), names
             else:
                 yield "finds the name taken", party._replace(doing="give back"), names
             return
-        born = max(party.number, row.born) if row and self.rules.born_only_rises else party.number
-        named = names._replace(row=Row(party.table, born))
-        label = f"names {party.table}, born at {born}"
+        created_at = (
+            max(party.number, row.born) if row and self.rules.born_only_rises else party.number
+        )
+        with_name = names._replace(row=Row(party.table, created_at))
+        label = f"names {party.table}, born at {created_at}"
         if self._name_first():
-            yield label, party._replace(doing="point"), named
+            yield label, party._replace(doing="point"), with_name
         else:
-            yield self._promise(label, named, party)
+            yield self._promise(label, with_name, party)
 
     def _name_first(self) -> bool:
         return self.role.work == "undrop" and not self.rules.undrop_pointer_first
@@ -149,7 +151,7 @@ class Actor:
         since = names.chains[party.table][party.number + 1 :]
         if TOMBSTONE not in since:
             names = names._replace(promised=names.promised | {party.table})
-        return f"{label}, answers 2xx", _gone(), names
+        return f"{label}, answers 2xx", _ended(), names
 
     def _release(self, names: Names, party: Party) -> Act:
         released = self._released(names, party.table, party.number)
@@ -158,7 +160,7 @@ class Actor:
             return label, Party(), released
         if not self.rules.tombstone_first:
             return label, party._replace(doing="point"), released
-        return f"{label}, answers 204", _gone(), _deny(released, party)
+        return f"{label}, answers 204", _ended(), _deny(released, party)
 
     def _released(self, names: Names, table: int, tombstone: int) -> Names:
         row = names.row
@@ -171,7 +173,7 @@ class Actor:
     def _give_back(self, names: Names, party: Party) -> Act:
         """The name is another's: the chain that was begun ends, and the answer is 409."""
         ended = append(names, party.table, party.number + 1, TOMBSTONE)
-        return f"ends {party.table}, answers 409", _gone(), ended or names
+        return f"ends {party.table}, answers 409", _ended(), ended or names
 
 
 def _deny(names: Names, party: Party) -> Names:
@@ -182,5 +184,5 @@ def _deny(names: Names, party: Party) -> Names:
     return names._replace(denied=names.denied | {party.table})
 
 
-def _gone() -> Party:
+def _ended() -> Party:
     return Party("gone")

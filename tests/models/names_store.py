@@ -42,15 +42,15 @@ def is_live(names: Names, table: int) -> bool:
     return bool(chain) and chain[-1] == VERSION
 
 
-def seen(names: Names, table: int) -> bool:
+def is_visible(names: Names, table: int) -> bool:
     return names.row is not None and names.row.table == table and is_live(names, table)
 
 
-def append(names: Names, table: int, number: int, what: str) -> Names | None:
+def append(names: Names, table: int, number: int, kind: str) -> Names | None:
     """Put-if-absent of one number, or nothing."""
     chain = names.chains[table]
     if number != len(chain):
         return None
-    longer = (*chain, what)
+    longer = (*chain, kind)
     chains = (longer, names.chains[NEW]) if table == OLD else (names.chains[OLD], longer)
     return names._replace(chains=chains)

@@ -16,13 +16,14 @@ def report() -> Iterator[str]:
         yield line(name, run())
 
 
-def line(name: str, found: Exploration) -> str:
-    verdict = found.violation or "none"
-    return f"{name:<40}{found.states:>9}{found.transitions:>13}{found.depth:>7}  {verdict}"
+def line(name: str, exploration: Exploration) -> str:
+    verdict = exploration.violation or "none"
+    size = f"{exploration.states:>9}{exploration.transitions:>13}{exploration.depth:>7}"
+    return f"{name:<40}{size}  {verdict}"
 
 
 def counterexample(name: str) -> Iterator[str]:
-    found = weakened()[name]()
-    yield line(name, found)
-    for number, label in enumerate(found.trace, start=1):
+    exploration = weakened()[name]()
+    yield line(name, exploration)
+    for number, label in enumerate(exploration.trace, start=1):
         yield f"{number:>4}  {label}"

@@ -38,7 +38,7 @@ class StreamModel(Model[Ledger]):
             segments=((ABSENT,) * (self.events + 2),) * self.streams,
             opened=1,
             writer=Writer(),
-            late=frozenset(),
+            in_flight=frozenset(),
             manifest=manifest,
             view=None,
             aim=None,
@@ -50,14 +50,14 @@ class StreamModel(Model[Ledger]):
         for event, folded in enumerate(ledger.manifest.rows):
             if folded > 1:
                 return "an event was folded twice"
-            found = folded or body(event) in waiting or self._under_way(ledger, event)
-            if event in ledger.acked and not found:
+            is_recoverable = folded or body(event) in waiting or self._under_way(ledger, event)
+            if event in ledger.acked and not is_recoverable:
                 return "an acknowledged event is never folded"
         return None
 
     def _under_way(self, ledger: Ledger, event: int) -> bool:
         writing = ledger.writer.event == event and ledger.writer.doing != "done"
-        return writing or bool(ledger.late)
+        return writing or bool(ledger.in_flight)
 
     def final(self, ledger: Ledger) -> str | None:
         if any(ledger.manifest.rows[event] != 1 for event in ledger.acked):
@@ -67,10 +67,15 @@ class StreamModel(Model[Ledger]):
     def steps(self, ledger: Ledger) -> Iterator[tuple[str, Ledger]]:
         for label, writer, result in act(self.rules, self.events, ledger):
             yield f"writer {label}", result._replace(writer=writer)
-        for late in ledger.late:
-            stream, number, content = late
-            arrived = create(ledger, stream, number, content)._replace(late=ledger.late - {late})
+        for late_create in ledger.in_flight:
+            stream, number, content = late_create
+            arrived = create(ledger, stream, number, content)._replace(
+                in_flight=ledger.in_flight - {late_create}
+            )
             yield f"the late create of {content} at {stream}/{number} arrives", arrived
-            yield f"the late create of {content} is lost", ledger._replace(late=arrived.late)
+            yield (
+                f"the late create of {content} is lost",
+                ledger._replace(in_flight=arrived.in_flight),
+            )
         yield from compactor(self.rules, ledger)
         yield from janitor(self.rules, ledger)

@@ -26,7 +26,7 @@ class Ledger(NamedTuple):
     segments: tuple[tuple[str, ...], ...]
     opened: int  # streams below this have their slot
     writer: Writer
-    late: frozenset[tuple[int, int, str]]  # (stream, number, body): timed out, still under way
+    in_flight: frozenset[tuple[int, int, str]]  # (stream, number, body): timed out, still under way
     manifest: Manifest
     view: Manifest | None  # what the compactor has folded and not yet published
     aim: tuple[int, int] | None  # where the janitor will try to put a seal

@@ -19,8 +19,8 @@ def act(rules: StreamRules, events: int, ledger: Ledger) -> Iterator[Act]:
         case "open":
             if ledger.opened < len(ledger.segments):
                 opened = ledger._replace(opened=ledger.opened + 1)
-                there = Writer("put", writer.event, stream=ledger.opened)
-                yield f"opens stream {ledger.opened}", there, opened
+                next_writer = Writer("put", writer.event, stream=ledger.opened)
+                yield f"opens stream {ledger.opened}", next_writer, opened
         case "seal":
             sealed = create(ledger, writer.stream, writer.number, SEAL)
             yield f"seals stream {writer.stream}", Writer("done"), sealed
@@ -28,7 +28,7 @@ def act(rules: StreamRules, events: int, ledger: Ledger) -> Iterator[Act]:
 
 def _put(rules: StreamRules, events: int, ledger: Ledger, writer: Writer) -> Iterator[Act]:
     event, stream, number = writer.event, writer.stream, writer.number
-    place = f"{body(event)} at {stream}/{number}"
+    target = f"{body(event)} at {stream}/{number}"
     if not rules.create_before_ack and event not in ledger.acked:
         yield f"acknowledges {body(event)}", writer, ledger._replace(acked=ledger.acked | {event})
         return
@@ -36,31 +36,31 @@ def _put(rules: StreamRules, events: int, ledger: Ledger, writer: Writer) -> Ite
         yield f"is told that {stream}/{number} exists", writer._replace(doing="look"), ledger
     else:
         created = create(ledger, stream, number, body(event))
-        yield _acknowledge(f"creates {place}", events, created, writer)
-    waiting = ledger._replace(late=ledger.late | {(stream, number, body(event))})
-    yield f"times out creating {place}", writer._replace(doing="look"), waiting
+        yield _acknowledge(f"creates {target}", events, created, writer)
+    waiting = ledger._replace(in_flight=ledger.in_flight | {(stream, number, body(event))})
+    yield f"times out creating {target}", writer._replace(doing="look"), waiting
     if not rules.predecessor_known and event + 1 < events:
-        yield f"does not wait for {place}", _next(events, writer), waiting
+        yield f"does not wait for {target}", _next(events, writer), waiting
 
 
 def _look(rules: StreamRules, events: int, ledger: Ledger, writer: Writer) -> Iterator[Act]:
-    place = f"{writer.stream}/{writer.number}"
-    there = ledger.segments[writer.stream][writer.number]
-    if there == body(writer.event):
-        yield _acknowledge(f"finds {place} its own", events, ledger, writer)
-    elif there == SEAL and writer.old and rules.old_seal_distrusted:
-        yield f"finds {place} sealed too late, answers Unknown", _leave(events, writer), ledger
-    elif there == SEAL:
-        yield f"finds {place} sealed", Writer("open", writer.event), ledger
-    elif there == ABSENT:
-        yield f"sees no {place}, repeats", writer._replace(doing="put"), ledger
-        yield f"sees no {place}, crashes or answers Unknown", _leave(events, writer), ledger
+    target = f"{writer.stream}/{writer.number}"
+    stored_body = ledger.segments[writer.stream][writer.number]
+    if stored_body == body(writer.event):
+        yield _acknowledge(f"finds {target} its own", events, ledger, writer)
+    elif stored_body == SEAL and writer.old and rules.old_seal_distrusted:
+        yield f"finds {target} sealed too late, answers Unknown", _leave(events, writer), ledger
+    elif stored_body == SEAL:
+        yield f"finds {target} sealed", Writer("open", writer.event), ledger
+    elif stored_body == ABSENT:
+        yield f"sees no {target}, repeats", writer._replace(doing="put"), ledger
+        yield f"sees no {target}, crashes or answers Unknown", _leave(events, writer), ledger
         if not rules.unknown_leaves_stream and writer.event + 1 < events:
-            again = Writer("put", writer.event + 1, writer.stream, writer.number)
-            yield f"sees no {place}, answers Unknown and uses the number again", again, ledger
+            reusing = Writer("put", writer.event + 1, writer.stream, writer.number)
+            yield f"sees no {target}, answers Unknown and uses the number again", reusing, ledger
     else:
         past = writer._replace(doing="put", number=writer.number + 1)
-        yield f"finds an older event at {place}", past, ledger
+        yield f"finds an older event at {target}", past, ledger
 
 
 def _acknowledge(label: str, events: int, ledger: Ledger, writer: Writer) -> Act:

@@ -51,17 +51,17 @@ class Countdown(Model[int]):
 
 
 def test_every_reachable_state_is_met_once() -> None:
-    found = explore(Pouring())
-    assert (found.states, found.transitions, found.violation) == (16, 96, None)
+    exploration = explore(Pouring())
+    assert (exploration.states, exploration.transitions, exploration.violation) == (16, 96, None)
 
 
 def test_a_counterexample_is_the_shortest() -> None:
     model = Pouring()
     model.forbidden = (0, 4)
-    found = explore(model)
-    assert found.violation == "forbidden"
-    assert len(found.trace) == found.depth == 7
-    assert found.trace[:2] == ["fill large", "large to small"]
+    exploration = explore(model)
+    assert exploration.violation == "forbidden"
+    assert len(exploration.trace) == exploration.depth == 7
+    assert exploration.trace[:2] == ["fill large", "large to small"]
 
 
 def test_a_wrong_beginning_has_an_empty_trace() -> None:
@@ -78,9 +78,9 @@ def test_states_of_one_form_are_explored_once() -> None:
 
 
 def test_only_a_state_that_nothing_leaves_is_final() -> None:
-    found = explore(Countdown())
-    assert found.violation == "stopped at zero"
-    assert found.trace == ["down", "down", "down"]
+    exploration = explore(Countdown())
+    assert exploration.violation == "stopped at zero"
+    assert exploration.trace == ["down", "down", "down"]
 
 
 def test_an_exploration_that_was_cut_short_reports_nothing() -> None:

@@ -48,19 +48,19 @@ PREVENTED = {
 @pytest.mark.sim
 @pytest.mark.parametrize("name", sound())
 def test_a_protocol_with_all_its_rules_has_no_counterexample(name: str) -> None:
-    found = sound()[name]()
-    print(line(name, found))
-    assert found.violation is None, found.trace
-    assert found.states > 20_000, "too small a model to prove anything"
+    exploration = sound()[name]()
+    print(line(name, exploration))
+    assert exploration.violation is None, exploration.trace
+    assert exploration.states > 20_000, "too small a model to prove anything"
 
 
 @pytest.mark.sim
 @pytest.mark.parametrize("name", weakened())
 def test_a_protocol_without_one_of_its_rules_has_a_counterexample(name: str) -> None:
-    found = weakened()[name]()
-    print(line(name, found))
-    assert found.violation == PREVENTED[name], found.trace
-    assert len(found.trace) == found.depth > 0
+    exploration = weakened()[name]()
+    print(line(name, exploration))
+    assert exploration.violation == PREVENTED[name], exploration.trace
+    assert len(exploration.trace) == exploration.depth > 0
 
 
 def test_every_rule_says_what_it_prevents() -> None:

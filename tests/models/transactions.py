@@ -53,9 +53,9 @@ class TransactionModel(Model[Catalog]):
     def initial(self) -> Catalog:
         empty = (Pointer("past", ()),)
         parties = (Party(),) * len(self.actors)
-        late, answers = frozenset[str](), frozenset[tuple[str, str]]()
+        in_flight, answers = frozenset[str](), frozenset[tuple[str, str]]()
         return Catalog(
-            (empty, empty), frozenset(), (), parties, Reader(), frozenset(), late, answers
+            (empty, empty), frozenset(), (), parties, Reader(), frozenset(), in_flight, answers
         )
 
     def form(self, catalog: Catalog) -> Hashable:
@@ -66,11 +66,13 @@ class TransactionModel(Model[Catalog]):
         return (chains, *catalog[1:])
 
     def violation(self, catalog: Catalog) -> str | None:
-        held = [effective(catalog, table) for table in (0, 1)]
-        if any(len(ops) != len(set(ops)) for ops in held):
+        ops_by_table = [effective(catalog, table) for table in (0, 1)]
+        if any(len(ops) != len(set(ops)) for ops in ops_by_table):
             return "a commit was applied twice"
         if any(
-            op.isalpha() and op not in held[1 - table] for table in (0, 1) for op in held[table]
+            op.isalpha() and op not in ops_by_table[1 - table]
+            for table in (0, 1)
+            for op in ops_by_table[table]
         ):
             return "half a transaction is seen"
         if catalog.reader.misled:
@@ -79,7 +81,7 @@ class TransactionModel(Model[Catalog]):
             return "no retry can ever succeed"
         if self.rules.undecided_head_respected and self._buried(catalog):
             return "an undecided version was built upon"
-        return self._broken_answer(catalog, held)
+        return self._broken_answer(catalog, ops_by_table)
 
     def _buried(self, catalog: Catalog) -> bool:
         return any(
@@ -88,9 +90,9 @@ class TransactionModel(Model[Catalog]):
             for pointer in chain[:-1]
         )
 
-    def _broken_answer(self, catalog: Catalog, held: list[tuple[str, ...]]) -> str | None:
+    def _broken_answer(self, catalog: Catalog, ops_by_table: list[tuple[str, ...]]) -> str | None:
         for op, status in catalog.answers:
-            landed = [op in held[table] for table in (0, 1) if touches(op, table)]
+            landed = [op in ops_by_table[table] for table in (0, 1) if touches(op, table)]
             if status == DONE and not all(landed):
                 return "an acknowledged commit is lost"
             if status == REFUSED and any(landed):
@@ -105,14 +107,20 @@ class TransactionModel(Model[Catalog]):
                     f"{actor.role.name} {label}",
                     result._replace(parties=(*before, changed, *after)),
                 )
-        for late in catalog.late:
-            forgotten = catalog._replace(late=catalog.late - {late})
-            arrived = append(forgotten, late.table, late.number, late.pointer)
-            yield f"the late create of {late.number} of table {late.table} arrives", arrived
+        for late_create in catalog.in_flight:
+            forgotten = catalog._replace(in_flight=catalog.in_flight - {late_create})
+            arrived = append(forgotten, late_create.table, late_create.number, late_create.pointer)
+            yield (
+                f"the late create of {late_create.number} of table {late_create.table} arrives",
+                arrived,
+            )
         for transaction in catalog.late_commits:
             overwrite = not self.rules.outcome_put_if_absent
             committed = decide(catalog, transaction, COMMITTED, overwrite=overwrite)
-            left = committed.late_commits - {transaction}
-            yield f"the late commit of {transaction} arrives", committed._replace(late_commits=left)
+            still_in_flight = committed.late_commits - {transaction}
+            yield (
+                f"the late commit of {transaction} arrives",
+                committed._replace(late_commits=still_in_flight),
+            )
         for label, reader in read(self.rules, catalog):
             yield label, catalog._replace(reader=reader)

@@ -16,10 +16,10 @@ from tests.models.transactions_store import (
     REFUSED,
     Catalog,
     Doing,
-    Late,
     Ops,
     Party,
     Pointer,
+    PointerInFlight,
     Reader,
     answer,
     append,
@@ -77,7 +77,7 @@ class Actor:
             case "check":
                 overtaken = len(catalog.key) > party.claim + 1
                 label = "finds that it was overtaken" if overtaken else "finds nothing above"
-                yield label, _gone() if overtaken else party._replace(doing="read"), catalog
+                yield label, _ended() if overtaken else party._replace(doing="read"), catalog
             case "put":
                 yield from self._put(catalog, party)
             case "decide":
@@ -160,14 +160,16 @@ class Actor:
             created = append(catalog, table, number, pointer)
             yield self._placed(f"creates {number} of table {table}", party, created)
             if party.may_time_out:
-                waiting = catalog._replace(late=catalog.late | {Late(table, number, pointer)})
+                waiting = catalog._replace(
+                    in_flight=catalog.in_flight | {PointerInFlight(table, number, pointer)}
+                )
                 tired = party._replace(may_time_out=False)
                 yield f"times out creating {number} of table {table}", tired, waiting
         elif chain[number].by == pointer.by:
             yield self._placed(f"finds {number} of table {table} its own", party, catalog)
         else:
-            again = party._replace(doing="read", number=0, base=())
-            yield f"finds {number} of table {table} another's", again, catalog
+            rereading = party._replace(doing="read", number=0, base=())
+            yield f"finds {number} of table {table} another's", rereading, catalog
 
     def _pointer(self, catalog: Catalog, party: Party) -> Pointer:
         ops: Ops = tuple(sorted((*party.base, self._op(party))))
@@ -192,7 +194,7 @@ class Actor:
         if outcome(decided, transaction) == COMMITTED:
             yield self._committed(f"commits {transaction}", party, decided)
         else:
-            yield self._again(f"finds {transaction} aborted", catalog, party)
+            yield self._restart(f"finds {transaction} aborted", catalog, party)
         if party.may_time_out and not outcome(catalog, transaction):
             waiting = catalog._replace(late_commits=catalog.late_commits | {transaction})
             tired = party._replace(may_time_out=False)
@@ -203,28 +205,28 @@ class Actor:
             return label, party._replace(doing="read"), catalog
         return self._answered(label, party, catalog, DONE)
 
-    def _again(self, label: str, catalog: Catalog, party: Party) -> Act:
+    def _restart(self, label: str, catalog: Catalog, party: Party) -> Act:
         """With a new transaction; who has no other id can never succeed."""
         if self.role.keyed and not self.rules.new_id_for_each_takeover:
             return f"{label}, has no other", party._replace(doing="hopeless"), catalog
         if party.passes + 1 == self.role.most_passes:
-            return f"{label}, gives up", _gone(), catalog
+            return f"{label}, gives up", _ended(), catalog
         checks = self.role.keyed and self.rules.claim_checked_each_pass
         doing: Doing = "check" if checks else "read"
-        again = party._replace(doing=doing, step=0, passes=party.passes + 1)
-        return f"{label}, begins again", again, catalog
+        restarted = party._replace(doing=doing, step=0, passes=party.passes + 1)
+        return f"{label}, begins again", restarted, catalog
 
     def _refuse(self, catalog: Catalog, party: Party) -> Act:
         if len(catalog.key) > party.claim + 1:
-            return "finds that it was overtaken", _gone(), catalog
+            return "finds that it was overtaken", _ended(), catalog
         recorded = catalog._replace(key=(*catalog.key, REFUSED))
         return self._answered("records the refusal", party, recorded, REFUSED)
 
     def _answered(self, label: str, party: Party, catalog: Catalog, status: str) -> Act:
-        return f"{label}, answers {status}", _gone(), answer(catalog, self._op(party), status)
+        return f"{label}, answers {status}", _ended(), answer(catalog, self._op(party), status)
 
 
-def _gone() -> Party:
+def _ended() -> Party:
     return Party("gone", may_time_out=False)
 
 

@@ -53,7 +53,7 @@ class Reader(NamedTuple):
     misled: bool = False
 
 
-class Late(NamedTuple):
+class PointerInFlight(NamedTuple):
     """A create that timed out, and is still under way: of a pointer, or of a commit."""
 
     table: int
@@ -67,7 +67,7 @@ class Catalog(NamedTuple):
     key: tuple[str, ...]  # transactions of claims, and a refusal
     parties: tuple[Party, ...]
     reader: Reader
-    late: frozenset[Late]
+    in_flight: frozenset[PointerInFlight]
     late_commits: frozenset[str]
     answers: frozenset[tuple[str, str]]
 
@@ -103,13 +103,13 @@ def append(catalog: Catalog, table: int, number: int, pointer: Pointer) -> Catal
         return catalog
     longer = (*chain, pointer)
     chains = (longer, catalog.chains[1]) if table == 0 else (catalog.chains[0], longer)
-    late = frozenset(
-        waiting for waiting in catalog.late if waiting.number >= _height(chains, waiting)
+    in_flight = frozenset(
+        waiting for waiting in catalog.in_flight if waiting.number >= _height(chains, waiting)
     )
-    return catalog._replace(chains=chains, late=late)
+    return catalog._replace(chains=chains, in_flight=in_flight)
 
 
-def _height(chains: tuple[tuple[Pointer, ...], ...], waiting: Late) -> int:
+def _height(chains: tuple[tuple[Pointer, ...], ...], waiting: PointerInFlight) -> int:
     return len(chains[waiting.table])
 
 
@@ -117,11 +117,11 @@ def decide(catalog: Catalog, transaction: str, verdict: str, *, overwrite: bool)
     if outcome(catalog, transaction):
         if not overwrite:
             return catalog
-        there = {decided for decided in catalog.outcomes if decided[0] == transaction}
-        catalog = catalog._replace(outcomes=catalog.outcomes - there)
+        earlier = {decided for decided in catalog.outcomes if decided[0] == transaction}
+        catalog = catalog._replace(outcomes=catalog.outcomes - earlier)
     outcomes = catalog.outcomes | {(transaction, verdict)}
-    late = catalog.late_commits if overwrite else catalog.late_commits - {transaction}
-    return catalog._replace(outcomes=outcomes, late_commits=late)
+    late_commits = catalog.late_commits if overwrite else catalog.late_commits - {transaction}
+    return catalog._replace(outcomes=outcomes, late_commits=late_commits)
 
 
 def answer(catalog: Catalog, op: str, status: str) -> Catalog:

@@ -59,7 +59,7 @@ class CatalogHistory:
     def files(self, manifest: Manifest) -> list[tuple[str, FileRef]]:
         """Every Parquet file that the state at a manifest is made of, with its table."""
         named = [(name, ref) for name, refs in manifest.tail.items() for ref in refs]
-        named += list(manifest.base.whole.items())
+        named += list(manifest.base.unbucketed.items())
         if manifest.base.index is not None:
             index = msgspec.json.decode(self.bodies[manifest.base.index.path], type=BaseIndex)
             for name, buckets in index.tables.items():

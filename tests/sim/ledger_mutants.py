@@ -33,18 +33,18 @@ STREAM_MUTANTS = (
         name="stream ended by clock",
         rule="P16",
         target="arco.ledger.follower:SegmentFollower._read_on",
-        old="self._reschedule(stream, news=last >= first)",
+        old="self._reschedule(stream, news=last_seq >= first_seq)",
         new=(
             "if self._clock.elapsed_ms() - self._targets[stream].active_ms > 1_200_000:\n"
-            "        return [SegmentLocation(stream, last + 1, seal=True)]\n"
-            "    self._reschedule(stream, news=last >= first)"
+            "        return [SegmentLocation(stream, last_seq + 1, seal=True)]\n"
+            "    self._reschedule(stream, news=last_seq >= first_seq)"
         ),
     ),
     Mutant(
         name="seal collected",
         rule="P16",
         target="arco.ledger.gc:collect_segments",
-        old="folded = segment.seq < last[segment.stream]",
+        old="folded = segment.seq < last_seqs[segment.stream]",
         new="folded = True",
     ),
 )

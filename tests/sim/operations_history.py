@@ -141,7 +141,7 @@ class History:
 
     def _named(self, manifest: Manifest) -> dict[str, list[FileRef]]:
         named = {name: list(refs) for name, refs in manifest.tail.items()}
-        for name, ref in manifest.base.whole.items():
+        for name, ref in manifest.base.unbucketed.items():
             named.setdefault(name, []).append(ref)
         for name, files in self._index(manifest).tables.items():
             named.setdefault(name, []).extend(files.values())

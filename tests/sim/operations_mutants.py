@@ -15,10 +15,10 @@ OPERATIONS_MUTANTS = (
         name="stream left without its seal",
         rule="P16",
         target="arco.ledger.follower:SegmentFollower.poll",
-        old="if last.seal:\n            del self._targets[last.stream]",
+        old="if last_segment.seal:\n            del self._targets[last_segment.stream]",
         new=(
-            "if last.seal:\n"
-            "            del self._targets[last.stream]\n"
+            "if last_segment.seal:\n"
+            "            del self._targets[last_segment.stream]\n"
             "    idle = [each for each in self._watermark.open if each not in "
             "{segment.stream for segment in segments}\n"
             "            and self._targets[each].due_ms - self._targets[each].active_ms > 600_000]\n"

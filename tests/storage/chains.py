@@ -56,10 +56,10 @@ def once_before(
     key: str, action: Callable[[], Awaitable[None]], verb: str = "get"
 ) -> Callable[[str, str], Awaitable[None]]:
     """A step that acts right before the first such request for a key."""
-    left = [action]
+    actions = [action]
 
-    async def step(asked: str, where: str) -> None:
-        if (asked, where) == (verb, key) and left:
-            await left.pop()()
+    async def step(request_verb: str, request_key: str) -> None:
+        if (request_verb, request_key) == (verb, key) and actions:
+            await actions.pop()()
 
     return step

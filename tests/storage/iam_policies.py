@@ -46,11 +46,11 @@ class Aws:
 
 def _aws_condition(condition: dict[str, dict[str, Any]], context: dict[str, str]) -> bool:
     for operator, tests in condition.items():
-        for key, wanted in tests.items():
+        for key, values in tests.items():
             if operator == "Null":
-                holds = (key not in context) == (wanted == "true")
+                holds = (key not in context) == (values == "true")
             elif operator == "StringLike":
-                holds = any(is_like(context.get(key, ""), each) for each in wanted)
+                holds = any(is_like(context.get(key, ""), each) for each in values)
             else:
                 raise NotImplementedError(operator)
             if not holds:
@@ -76,17 +76,17 @@ class Gcp:
         }[verb]
         listing = verb is Verb.LIST
         name = self._bucket if listing else f"{self._bucket}/objects/{path}"
-        held = self._permissions(role, name, path if listing else None)
-        return {f"storage.objects.{each}" for each in permissions} <= held
+        granted = self._permissions(role, name, path if listing else None)
+        return {f"storage.objects.{each}" for each in permissions} <= granted
 
-    def _permissions(self, role: Role, name: str, listed: str | None) -> set[str]:
+    def _permissions(self, role: Role, name: str, prefix: str | None) -> set[str]:
         document = self._roles[role]
-        held: set[str] = set()
+        granted: set[str] = set()
         for binding in document["bindings"]:
             custom = document["customRoles"][binding["role"].rpartition("/")[2]]
-            if _cel(binding["condition"]["expression"], name, listed):
-                held.update(custom["includedPermissions"])
-        return held
+            if _cel(binding["condition"]["expression"], name, prefix):
+                granted.update(custom["includedPermissions"])
+        return granted
 
 
 class _Text(str):
@@ -117,18 +117,18 @@ class _Resource:
 
 
 class _Api:
-    def __init__(self, listed: str | None) -> None:
-        self._listed = listed
+    def __init__(self, prefix: str | None) -> None:
+        self._prefix = prefix
 
     def getAttribute(self, name: str, default: str) -> _Text:  # noqa: N802
         assert name == "storage.googleapis.com/objectListPrefix"
-        return _Text(default if self._listed is None else self._listed)
+        return _Text(default if self._prefix is None else self._prefix)
 
 
-def _cel(expression: str, name: str, listed: str | None) -> bool:
+def _cel(expression: str, name: str, prefix: str | None) -> bool:
     """The subset that is the same in Python, once its operators are spelled in words."""
     python = expression.replace("||", " or ").replace("&&", " and ")
-    world = {"resource": _Resource(name), "api": _Api(listed), "__builtins__": {}}
+    world = {"resource": _Resource(name), "api": _Api(prefix), "__builtins__": {}}
     return bool(eval(python, world))
 
 
@@ -178,11 +178,11 @@ def _abac(condition: str, action: str, operation: str, attributes: dict[str, str
     python = python.replace("!(", " not (")
     python = re.sub(r"\b(AND|OR|NOT)\b", lambda word: word[0].lower(), python)
 
-    def holds(attribute: str, operator: str, wanted: str | set[str]) -> bool:
+    def holds(attribute: str, operator: str, operand: str | set[str]) -> bool:
         value = attributes.get(attribute)
         if value is None:
             return False
-        values = {wanted} if isinstance(wanted, str) else wanted
+        values = {operand} if isinstance(operand, str) else operand
         if operator in ("StringLike", "ForAnyOfAnyValues:StringLike"):
             return any(is_like(value, each) for each in values)
         if operator == "StringNotLike":

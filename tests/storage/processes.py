@@ -62,17 +62,17 @@ async def race(root: Path, racers: int, rounds: int) -> list[list[str]]:
 class Writer:
     """Creates objects, appends to one chain and leaves hints; says each line of it once it is done."""
 
-    def __init__(self, root: Path, said: int, seed: int) -> None:
+    def __init__(self, root: Path, acknowledgements: int, seed: int) -> None:
         runtime = system_runtime()
         backend = LocalBackend(root, runtime)
         self._store = Store(backend, runtime, scope=Scope(), role=Role.API)
-        self._said = said
+        self._acknowledgements = acknowledgements
         self._name = f"{os.getpid()}-{seed}"
         self._rng = random.Random(seed)
         self._say(f"swept {backend.swept}")
 
     def _say(self, line: str) -> None:
-        os.write(self._said, f"{line}\n".encode())
+        os.write(self._acknowledgements, f"{line}\n".encode())
 
     async def create(self, lane: int) -> NoReturn:
         for count in itertools.count():
@@ -98,16 +98,16 @@ class Writer:
 
 def fork_writer(root: Path, seed: int) -> tuple[int, int]:
     """A writer in a process of its own, and the descriptor on which it acknowledges."""
-    heard, said = os.pipe()
+    read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
-        os.close(heard)
-        asyncio.run(Writer(root, said, seed).run())
-    os.close(said)
-    return pid, heard
+        os.close(read_end)
+        asyncio.run(Writer(root, write_end, seed).run())
+    os.close(write_end)
+    return pid, read_end
 
 
-def kill_again_and_again(root: Path, kills: int, seed: int) -> dict[str, object]:
+def kill_repeatedly(root: Path, kills: int, seed: int) -> dict[str, object]:
     rng = random.Random(seed)
     objects: list[str] = []
     numbers: dict[str, str] = {}
@@ -117,10 +117,10 @@ def kill_again_and_again(root: Path, kills: int, seed: int) -> dict[str, object]
         time.sleep(rng.uniform(0.01, 0.15))
         for pid, _ in writers:
             os.kill(pid, signal.SIGKILL)
-        for pid, heard in writers:
+        for pid, read_end in writers:
             _, status = os.waitpid(pid, 0)
             killed += os.WIFSIGNALED(status)
-            with os.fdopen(heard) as lines:
+            with os.fdopen(read_end) as lines:
                 # A line without its end was being written when the writer died.
                 for line in (line for line in lines if line.endswith("\n")):
                     match line.split():
@@ -142,7 +142,7 @@ def main() -> None:
     else:
         if rest[2:] == ["named"]:
             del os.O_TMPFILE
-        print(json.dumps(kill_again_and_again(Path(root), int(rest[0]), int(rest[1]))))
+        print(json.dumps(kill_repeatedly(Path(root), int(rest[0]), int(rest[1]))))
 
 
 if __name__ == "__main__":

@@ -48,8 +48,8 @@ def test_a_plain_path_is_taken_from_here(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("text", DOCUMENTED)
 def test_an_address_reads_as_it_was_written_but_for_its_options(text: str) -> None:
     address = parse_address(text)
-    again = parse_address(str(address))
-    assert (again.scheme, again.place, again.prefix) == (
+    reparsed = parse_address(str(address))
+    assert (reparsed.scheme, reparsed.place, reparsed.prefix) == (
         address.scheme,
         address.place,
         address.prefix,
@@ -81,7 +81,7 @@ def test_a_secret_in_a_url_is_refused_and_not_repeated(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reason"),
     [
         ("", "a store is a directory or a URL"),
         ("a\0b", "a store is a directory or a URL"),
@@ -114,10 +114,10 @@ def test_a_secret_in_a_url_is_refused_and_not_repeated(text: str) -> None:
         ("s3://b?endpoint=http://[", "an endpoint is a URL"),
     ],
 )
-def test_a_bad_address_is_refused_with_the_reason(text: str, said: str) -> None:
+def test_a_bad_address_is_refused_with_the_reason(text: str, reason: str) -> None:
     with pytest.raises(Invalid) as refused:
         parse_address(text)
-    assert said in str(refused.value)
+    assert reason in str(refused.value)
 
 
 SCHEMES = st.sampled_from(["s3", "gs", "az", "file", "memory", "S3", "", "http", "é"])

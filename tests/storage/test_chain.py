@@ -38,9 +38,9 @@ async def test_a_tombstone_is_a_number_like_any_other_and_may_be_followed(memory
     assert head.entry is not None
     assert head.entry.record.tombstone
     head = await chain.append(head, "again")
-    found = await chain_on(memory).history(0, 2)
-    assert [entry.record.tombstone for entry in found] == [False, True, False]
-    assert found[2].record.parent_sha256 == found[1].sha256()
+    entries = await chain_on(memory).history(0, 2)
+    assert [entry.record.tombstone for entry in entries] == [False, True, False]
+    assert entries[2].record.parent_sha256 == entries[1].sha256()
 
 
 async def test_created_at_grows_though_the_clock_jumps_back(memory: Backend) -> None:
@@ -114,17 +114,17 @@ async def test_a_number_that_is_missing_below_another_is_corrupt(memory: Backend
 
 async def test_extend_builds_again_on_every_head_that_was_lost(memory: Backend) -> None:
     rivals = [5, 3, 1]
-    seen: list[int] = []
+    built_on: list[int] = []
 
     async def build(head: Head) -> str:
-        seen.append(head.number)
+        built_on.append(head.number)
         if rivals:
             await grown(memory, rivals.pop())
         return f"after {head.number}"
 
     clock = HandClock()
     head = await chain_on(memory, clock=clock).extend(build)
-    assert seen == [-1, 0, 3, 8]
+    assert built_on == [-1, 0, 3, 8]
     assert head.entry is not None
     assert (head.number, head.entry.body(str)) == (9, "after 8")
     assert len(clock.slept_ms) == 3  # it makes way after each loss
@@ -169,13 +169,13 @@ async def test_extend_tries_again_after_a_conflict_and_after_nothing_else(
 class Run:
     """Numbers 0 to `last` are there, and every probe is counted."""
 
-    def __init__(self, last: int) -> None:
-        self.last = last
+    def __init__(self, last_number: int) -> None:
+        self.last_number = last_number
         self.probes: list[int] = []
 
     async def probe(self, number: int) -> str | None:
         self.probes.append(number)
-        return str(number) if number <= self.last else None
+        return str(number) if number <= self.last_number else None
 
 
 async def gallop(run: Run, base: int) -> tuple[int, str | None]:
@@ -188,17 +188,17 @@ def drive(run: Run, base: int) -> tuple[int, str | None]:
     try:
         gallop(run, base).send(None)
     except StopIteration as ended:
-        found: tuple[int, str | None] = ended.value
-        return found
+        result: tuple[int, str | None] = ended.value
+        return result
     raise AssertionError
 
 
 @given(st.integers(-1, 5_000), st.integers(0, 5_000))
 def test_the_last_number_is_found_from_any_number_below(base: int, gap: int) -> None:
     run = Run(base + gap)
-    number, found = drive(run, base)
+    number, name = drive(run, base)
     assert number == base + gap
-    assert found == (str(number) if number >= 0 else None)
+    assert name == (str(number) if number >= 0 else None)
 
 
 @given(st.integers(-1, 10**15), st.integers(0, 10**15))

@@ -51,8 +51,8 @@ async def test_a_cold_head_with_a_fresh_hint_costs_4_requests_in_3_round_trips(
 ) -> None:
     await grown(memory, 100, hint=99)
     assert (await chain_on(memory, recorder).head()).number == 99
-    first, *both, last = recorder.keys()
-    assert (first, last) == ("head.json", f"{0:020d}.json")
+    first_key, *both, last_key = recorder.keys()
+    assert (first_key, last_key) == ("head.json", f"{0:020d}.json")
     assert sorted(both) == [f"{99:020d}.json", f"{100:020d}.json"]
     assert recorder.round_trips == 3
 

@@ -96,7 +96,7 @@ def test_no_bytes_make_a_reader_raise_anything_but_corrupt(raw: bytes) -> None:
 REAL = entry({"rows": [1, 2, 3], "checksum": "x", "näme": "µ"}, entry("parent")).raw
 
 
-def assert_found(raw: bytes) -> None:
+def assert_corrupt(raw: bytes) -> None:
     with pytest.raises(Corrupt, match="number 1 of here"):
         read_entry(raw, 1, "here")
 
@@ -106,32 +106,32 @@ def test_any_changed_byte_of_a_link_is_found() -> None:
     for at, byte in enumerate(REAL):
         # every single bit, upper and lower case among them, and all at once
         for flip in (1, 2, 4, 8, 16, 32, 64, 128, 255):
-            assert_found(REAL[:at] + bytes([byte ^ flip]) + REAL[at + 1 :])
+            assert_corrupt(REAL[:at] + bytes([byte ^ flip]) + REAL[at + 1 :])
 
 
 def test_any_byte_that_was_lost_or_added_is_found() -> None:
     for at in range(len(REAL)):
-        assert_found(REAL[:at])
-        assert_found(REAL[at + 1 :])
-        assert_found(REAL[:at] + REAL[at + 1 :])
+        assert_corrupt(REAL[:at])
+        assert_corrupt(REAL[at + 1 :])
+        assert_corrupt(REAL[:at] + REAL[at + 1 :])
         for byte in (b" ", b"\n", b"0", b'"', b"}", b"\0", REAL[at : at + 1]):
-            assert_found(REAL[:at] + byte + REAL[at:])
-            assert_found(REAL + byte)
+            assert_corrupt(REAL[:at] + byte + REAL[at:])
+            assert_corrupt(REAL + byte)
 
 
 @given(st.binary(max_size=200), st.integers(0, len(REAL)), st.integers(0, len(REAL)))
 def test_any_stretch_that_was_overwritten_is_found(other: bytes, start: int, end: int) -> None:
     raw = REAL[:start] + other + REAL[max(start, end) :]
     if raw != REAL:
-        assert_found(raw)
+        assert_corrupt(raw)
 
 
 def test_a_link_without_a_checksum_or_with_one_that_is_not_last_is_corrupt() -> None:
     plain = json.decode(REAL, dict)
     mark = {"checksum": plain.pop("checksum")}
-    assert_found(json.encode(plain))
-    assert_found(json.encode({**mark, **plain}))
-    assert_found(json.encode({**plain, "checksum": mark["checksum"].upper()}))
+    assert_corrupt(json.encode(plain))
+    assert_corrupt(json.encode({**mark, **plain}))
+    assert_corrupt(json.encode({**plain, "checksum": mark["checksum"].upper()}))
 
 
 def test_a_checksum_can_be_checked_with_standard_tools() -> None:

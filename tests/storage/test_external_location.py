@@ -84,8 +84,8 @@ async def test_a_key_is_taken_as_it_stands(
         else:
             prefix = parse_address(url).prefix
             client = boto3.client("s3", endpoint_url=moto_url, region_name="us-east-1")
-            found = client.get_object(Bucket="arco", Key=prefix + name)["Body"].read()
-            assert found == name.encode()
+            body = client.get_object(Bucket="arco", Key=prefix + name)["Body"].read()
+            assert body == name.encode()
 
 
 async def test_an_answer_that_was_lost_is_found_to_be_ours(
@@ -156,8 +156,8 @@ async def test_nothing_is_left_in_a_place_but_the_files(
     outside: ExternalLocation, directory: Path
 ) -> None:
     await outside.create(KEY, b"1")
-    found = {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
-    assert found == {KEY}
+    files = {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
+    assert files == {KEY}
     assert {path.name for path in directory.iterdir()} == {"ns"}
 
 
@@ -183,12 +183,12 @@ async def test_a_file_there_is_as_durable_as_one_of_ours(
     assert journal.entries == ["sync file", "link a/b/y", "sync a/b", "sync a", "sync ."]
 
 
-@pytest.mark.parametrize("gone", ["ns/t/metadata", "ns/t", "ns", "."])
+@pytest.mark.parametrize("deleted", ["ns/t/metadata", "ns/t", "ns", "."])
 async def test_folders_that_others_delete_are_recreated(
-    outside: ExternalLocation, directory: Path, gone: str
+    outside: ExternalLocation, directory: Path, deleted: str
 ) -> None:
     await outside.create(KEY, b"1")
-    shutil.rmtree(directory / gone)
+    shutil.rmtree(directory / deleted)
     assert await outside.find(KEY) is None
     await outside.create(KEY, b"2")
     assert (directory / KEY).read_bytes() == b"2"
@@ -211,9 +211,9 @@ async def test_a_folder_that_others_move_away_takes_its_files_along(
 async def test_many_who_make_the_same_folders_at_once_all_succeed(
     directory: Path, runtime: Runtime
 ) -> None:
-    places = [opened(directory, runtime) for _ in range(8)]
+    locations = [opened(directory, runtime) for _ in range(8)]
     await runtime.tasks.gather(
-        *(place.create(f"ns/t/metadata/{n}", b"%d" % n) for n, place in enumerate(places))
+        *(location.create(f"ns/t/metadata/{n}", b"%d" % n) for n, location in enumerate(locations))
     )
     assert sorted(path.name for path in (directory / "ns/t/metadata").iterdir()) == [*"01234567"]
 

@@ -71,12 +71,12 @@ class Refusing:
     """Steps that answer the creates, and the looks, with errors in the order given; then nothing."""
 
     def __init__(self, creates: list[ArcoError], looks: list[ArcoError]) -> None:
-        self._left = {"create": creates, "get": looks}
+        self._errors = {"create": creates, "get": looks}
 
     async def step(self, verb: str, key: str) -> None:
-        left = self._left.get(verb)
-        if left:
-            raise left.pop(0)
+        errors = self._errors.get(verb)
+        if errors:
+            raise errors.pop(0)
 
 
 DEFINITE: tuple[Callable[[str], ArcoError], ...] = (Denied, Invalid, Corrupt, NotFound)
@@ -144,12 +144,12 @@ async def test_another_that_was_seen_is_a_conflict_however_doubtful_it_was_befor
 async def test_an_object_that_a_look_has_found_is_settled_before_it_counts(
     memory: Backend, runtime: Runtime
 ) -> None:
-    asked: list[str] = []
+    verbs: list[str] = []
 
     async def lose_the_first_answer(verb: str, key: str) -> None:
-        asked.append(verb)
-        if verb in ("create", "settle") and asked.count(verb) == 1:
+        verbs.append(verb)
+        if verb in ("create", "settle") and verbs.count(verb) == 1:
             raise Unavailable("lost")
 
     await handle(Interposed(memory, after=lose_the_first_answer), runtime).create(KEY, b"ours")
-    assert asked == ["create", "get", "settle", "create", "get", "settle"]
+    assert verbs == ["create", "get", "settle", "create", "get", "settle"]

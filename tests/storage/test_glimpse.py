@@ -50,9 +50,9 @@ async def test_a_glimpse_of_a_chain_at_rest_is_its_head(
     memory: Backend, numbers: int, hint: int | None
 ) -> None:
     await grown(memory, numbers, hint=hint)
-    seen: list[Entry] = []
-    head = await chain_on(memory).head(glimpse=seen.append)
-    assert seen == [head.entry]
+    glimpses: list[Entry] = []
+    head = await chain_on(memory).head(glimpse=glimpses.append)
+    assert glimpses == [head.entry]
     assert head.number == numbers - 1
 
 
@@ -65,22 +65,22 @@ async def test_a_stale_glimpse_is_followed_by_the_head(memory: Backend) -> None:
         await collect_below(memory, 15)
 
     step = once_before(f"{FULL}/floor/{0:020d}.json", run_ahead)
-    seen: list[Entry] = []
-    head = await chain_on(Interposed(memory, before=step)).head(glimpse=seen.append)
-    assert [entry.number for entry in seen] == [9, 20]
-    assert head.entry == seen[-1]
+    glimpses: list[Entry] = []
+    head = await chain_on(Interposed(memory, before=step)).head(glimpse=glimpses.append)
+    assert [entry.number for entry in glimpses] == [9, 20]
+    assert head.entry == glimpses[-1]
 
 
 async def test_there_is_no_glimpse_of_an_empty_chain_nor_of_a_remembered_head(
     memory: Backend,
 ) -> None:
-    seen: list[Entry] = []
-    assert (await chain_on(memory).head(glimpse=seen.append)).entry is None
+    glimpses: list[Entry] = []
+    assert (await chain_on(memory).head(glimpse=glimpses.append)).entry is None
     await grown(memory, 3)
     chain = chain_on(memory)
     await chain.head()
-    assert (await chain.head(glimpse=seen.append)).number == 2
-    assert seen == []
+    assert (await chain.head(glimpse=glimpses.append)).number == 2
+    assert glimpses == []
 
 
 async def test_a_glimpse_does_not_make_a_damaged_chain_sound(memory: Backend) -> None:
@@ -112,6 +112,6 @@ async def test_one_s_own_append_is_remembered_and_another_s_is_not_known(memory:
     await other.append(await other.head(), "theirs")
     assert chain.remembered() == mine
     assert (await chain.head()).number == 1
-    known = chain.remembered()
-    assert known is not None
-    assert known.number == 1
+    remembered = chain.remembered()
+    assert remembered is not None
+    assert remembered.number == 1

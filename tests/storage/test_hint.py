@@ -42,7 +42,7 @@ def head_with_hint(backend: Backend, hint: bytes) -> int:
     return run(search())
 
 
-WHOLE = {"format": 1, "number": 3, "floor_index": -1, "floor": 0}
+COMPLETE = {"format": 1, "number": 3, "floor_index": -1, "floor": 0}
 
 
 @settings(deadline=None)
@@ -51,12 +51,12 @@ WHOLE = {"format": 1, "number": 3, "floor_index": -1, "floor": 0}
 @example(b"\x00" * 70)
 @example(b"[" * 100_000)
 @example(b'{"format": 1, "number": 3')
-@example(encode({**WHOLE, "number": -1}))
-@example(encode({**WHOLE, "number": "3"}))
-@example(encode({**WHOLE, "number": None}))
-@example(encode({**WHOLE, "format": 2, "number": 8_000}))
-@example(encode({**WHOLE, "floor_index": -2}))
-@example(encode({**WHOLE, "floor": -1}))
+@example(encode({**COMPLETE, "number": -1}))
+@example(encode({**COMPLETE, "number": "3"}))
+@example(encode({**COMPLETE, "number": None}))
+@example(encode({**COMPLETE, "format": 2, "number": 8_000}))
+@example(encode({**COMPLETE, "floor_index": -2}))
+@example(encode({**COMPLETE, "floor": -1}))
 @example(encode({"number": 3}))
 def test_garbage_in_a_hint_counts_as_absent(ten: Backend, garbage: bytes) -> None:
     assert head_with_hint(ten, garbage) == HEAD

@@ -78,13 +78,13 @@ def _engine(cloud: Cloud, target: PolicyTarget = TARGET) -> Engine:
 
 def _samples() -> list[str]:
     """Keys inside, beside, above and below every pattern, and floors of every chain."""
-    found = {"floor/x.json", "tenant=acme/workspace=main/ledger/x", "x", "ledger", "_probe"}
+    samples = {"floor/x.json", "tenant=acme/workspace=main/ledger/x", "x", "ledger", "_probe"}
     for pattern in {each for rule in RULES for each in rule.patterns}:
         if pattern == EVERYTHING:
             continue
         flat = pattern.replace("*", "a")
         deep = pattern.replace("*", "a/b")
-        found |= {
+        samples |= {
             flat,
             deep,
             f"{flat}/c.json",
@@ -100,7 +100,7 @@ def _samples() -> list[str]:
             f"{flat}/head.json/head.json",
             f"{flat}.renewal.json",
         }
-    return sorted(found)
+    return sorted(samples)
 
 
 KEYS = _samples()
@@ -108,13 +108,13 @@ FOLDERS = sorted({"", *(key.rpartition("/")[0] + "/" for key in KEYS if "/" in k
 
 
 def _questions() -> list[tuple[Role, Verb, str, bool]]:
-    asked = []
+    questions = []
     for role in Role:
         for verb in Verb:
             for path in FOLDERS if verb is Verb.LIST else KEYS:
                 allowed = may(role, verb, path + "_" if verb is Verb.LIST else path)
-                asked.append((role, verb, path, allowed))
-    return asked
+                questions.append((role, verb, path, allowed))
+    return questions
 
 
 @pytest.mark.parametrize("cloud", Cloud)
@@ -162,8 +162,8 @@ def test_a_policy_reaches_nothing_outside_its_workspace(cloud: Cloud) -> None:
         f"projects/_/buckets/lake/objects/{TARGET.base}",
     ]
     reached = [
-        (role, verb, place + key)
-        for place in outside
+        (role, verb, prefix + key)
+        for prefix in outside
         for role in Role
         for verb in Verb
         for key in (
@@ -172,13 +172,13 @@ def test_a_policy_reaches_nothing_outside_its_workspace(cloud: Cloud) -> None:
             "warehouse/t/metadata/m",
             "floor/1",
         )
-        if engine.allows(role, verb, place + key)
+        if engine.allows(role, verb, prefix + key)
     ]
     reached += [
-        (role, Verb.LIST, place)
-        for place in outside
+        (role, Verb.LIST, prefix)
+        for prefix in outside
         for role in Role
-        if engine.allows(role, Verb.LIST, place)
+        if engine.allows(role, Verb.LIST, prefix)
     ]
 
     assert reached == []
@@ -213,13 +213,13 @@ def test_no_role_deletes_or_overwrites_a_floor_of_any_chain(cloud: Cloud) -> Non
     floors = [key for key in KEYS if "/floor/" in f"/{key}"]
     assert len(floors) > len(RULES)
     for verb in (Verb.DELETE, Verb.HINT):
-        held = [
+        allowed = [
             (role, key)
             for role in Role
             for key in floors
             if engine.allows(role, verb, TARGET.base + key)
         ]
-        assert held == []
+        assert allowed == []
 
 
 @pytest.mark.parametrize("cloud", Cloud)

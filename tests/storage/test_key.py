@@ -55,10 +55,10 @@ def test_an_empty_prefix_is_everything() -> None:
 @given(st.text(st.characters(exclude_categories=[]), max_size=400))
 def test_no_text_makes_the_check_raise_anything_but_invalid(text: str) -> None:
     try:
-        taken = check_key(text)
+        checked = check_key(text)
     except Invalid:
         return
-    assert taken == text
+    assert checked == text
     assert 0 < len(text.encode()) <= 768
     assert not {"", ".", ".."} & set(text.split("/"))
     assert text.isprintable()

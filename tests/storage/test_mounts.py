@@ -96,11 +96,11 @@ def test_a_network_or_fuse_file_system_is_refused_with_a_sentence(
     monkeypatch.setattr(mounts, "filesystem_of", lambda path: kind_from_mountinfo(table, path))
     with pytest.raises(Unsupported) as refused:
         LocalBackend(real / "store", runtime)
-    said = str(refused.value)
-    assert f"({kind})" in said
-    assert "network or FUSE file system" in said
-    assert "s3://" in said
-    assert str(tmp_path) not in said
+    message = str(refused.value)
+    assert f"({kind})" in message
+    assert "network or FUSE file system" in message
+    assert "s3://" in message
+    assert str(tmp_path) not in message
     # A link to such a place is no way around it.
     (tmp_path / "alias").symlink_to(real)
     with pytest.raises(Unsupported):

@@ -157,12 +157,14 @@ async def test_the_writer_answered_created_is_the_one_stored(
     for dialect in DIALECTS:
         prefix = new_ulid(runtime)
         backend = open_bench(fault_url(dialect, faults, prefix), runtime).backend
-        told = await runtime.tasks.gather(*(play(cell, backend, runtime, faults) for cell in CELLS))
+        answers = await runtime.tasks.gather(
+            *(play(cell, backend, runtime, faults) for cell in CELLS)
+        )
         struck = [times for _, times in faults.script.struck()]
         assert struck == [1] * len(CELLS)  # or a cell has not met its fault
         faults.script.clear()
         stored = faults.objects("arco")
-        for cell, answer in zip(CELLS, told, strict=True):
+        for cell, answer in zip(CELLS, answers, strict=True):
             ours = stored[f"{prefix}/{Scope().prefix}{cell.key}"].body != THE_RIVALS
             assert ours == cell.is_ours(), cell
             if answer == "conflict" and ours:

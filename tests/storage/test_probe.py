@@ -41,10 +41,10 @@ async def test_a_store_that_ignores_the_condition_is_refused_with_a_sentence(
     for _ in range(3):  # at the first start and at every later one
         with pytest.raises(Unsupported) as refused:
             await open_store(backend, runtime, role=Role.API)
-    said = str(refused.value)
-    assert "does not honour put-if-absent" in said
-    assert "If-None-Match" in said
-    assert "Two writers would overwrite each other" in said
+    message = str(refused.value)
+    assert "does not honour put-if-absent" in message
+    assert "If-None-Match" in message
+    assert "Two writers would overwrite each other" in message
 
 
 @every_dialect
@@ -119,15 +119,15 @@ async def test_an_honest_store_with_a_bad_moment_is_not_taken_for_a_liar(
 
 
 @pytest.mark.parametrize(
-    ("refusal", "told"), [(Unavailable("503"), Unknown), (Denied("403"), Denied)]
+    ("refusal", "expected"), [(Unavailable("503"), Unknown), (Denied("403"), Denied)]
 )
 async def test_a_store_that_cannot_be_proven_is_not_opened(
-    memory: Backend, runtime: Runtime, refusal: Exception, told: type[Exception]
+    memory: Backend, runtime: Runtime, refusal: Exception, expected: type[Exception]
 ) -> None:
     async def refuse(verb: str, key: str) -> None:
         raise refusal
 
-    with pytest.raises(told):
+    with pytest.raises(expected):
         await open_store(Interposed(memory, before=refuse), runtime, role=Role.API, retry=HASTY)
 
 

@@ -17,7 +17,7 @@ from tests.figures import Figure
 from tests.storage.processes import is_whole
 
 COMMAND = [sys.executable, "-m", "tests.storage.processes"]
-HERE = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[2]
 
 
 def test_of_200_racers_in_8_processes_one_wins(tmp_path: Path, figure: Figure) -> None:
@@ -25,7 +25,7 @@ def test_of_200_racers_in_8_processes_one_wins(tmp_path: Path, figure: Figure) -
     command = [*COMMAND, "race", str(tmp_path), str(racers), str(rounds)]
     running = [
         subprocess.Popen(
-            command, cwd=HERE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         for _ in range(processes)
     ]
@@ -66,7 +66,7 @@ async def kill_and_audit(
     root: Path, runtime: Runtime, figure: Figure, files: str, kills: int
 ) -> None:
     command = [*COMMAND, "kill", str(root), str(kills), "7", files]
-    done = subprocess.run(command, cwd=HERE, check=True, stdout=subprocess.PIPE)
+    done = subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE)
     report = json.loads(done.stdout)
     assert report["killed"] >= kills
     assert len(report["objects"]) > kills // 4  # or the kills came too early to mean anything

@@ -23,12 +23,12 @@ class Failing:
         self.clock = clock
         self.times = times
         self.takes_ms = takes_ms
-        self.asked = 0
+        self.requests = 0
 
     async def step(self, verb: str, key: str) -> None:
-        self.asked += 1
+        self.requests += 1
         self.clock.pass_ms(self.takes_ms)
-        if self.asked <= self.times:
+        if self.requests <= self.times:
             raise Unavailable("503")
 
 
@@ -44,7 +44,7 @@ async def test_a_read_is_repeated_until_it_succeeds(memory: Backend) -> None:
     await memory.create("tenant=default/workspace=default/a/x", b"1")
     failing = Failing(HandClock(), times=5)
     assert await store_with(memory, failing).get("a/x") == b"1"
-    assert failing.asked == 6
+    assert failing.requests == 6
 
 
 @pytest.mark.parametrize("verb", ["get", "get_range", "head", "delete"])
@@ -59,7 +59,7 @@ async def test_attempts_are_bounded_in_number(memory: Backend, verb: str) -> Non
     }
     with pytest.raises(Unavailable):
         await requests[verb]()
-    assert failing.asked == 7
+    assert failing.requests == 7
 
 
 async def test_attempts_are_bounded_in_time(memory: Backend) -> None:
@@ -69,7 +69,7 @@ async def test_attempts_are_bounded_in_time(memory: Backend) -> None:
         await store_with(memory, failing, StoreRetryPolicy(attempts=1_000, budget_ms=10_000)).get(
             "a/x"
         )
-    assert failing.asked <= 5
+    assert failing.requests <= 5
     assert clock.elapsed_ms() <= 10_000 + 2_000 + 4_000  # one more attempt and one pause
 
 
@@ -78,7 +78,7 @@ async def test_an_answer_is_not_repeated(memory: Backend) -> None:
     failing = Failing(clock, times=0)
     with pytest.raises(NotFound):
         await store_with(memory, failing).get("a/x")
-    assert (failing.asked, clock.slept_ms) == (1, [])
+    assert (failing.requests, clock.slept_ms) == (1, [])
 
 
 @settings(deadline=None, max_examples=30)
@@ -90,7 +90,7 @@ def test_pauses_double_with_jitter_up_to_the_longest(seed: int) -> None:
     async def exhaust() -> None:
         runtime = hand_runtime(clock, seed)
         attempt = 0
-        while await retry.again(runtime, attempt, 0):
+        while await retry.wait_before(runtime, attempt, 0):
             attempt += 1
         assert attempt == 9
 
@@ -106,7 +106,7 @@ def test_the_pauses_of_two_processes_differ_and_those_of_one_seed_do_not() -> No
         clock = HandClock()
         runtime = hand_runtime(clock, seed)
         for attempt in range(1, 5):
-            assert run(StoreRetryPolicy().again(runtime, attempt, 0))
+            assert run(StoreRetryPolicy().wait_before(runtime, attempt, 0))
         return clock.slept_ms
 
     assert pauses(1) == pauses(1)

@@ -12,7 +12,7 @@ from tests.figures import Figure
 from tests.storage.interposed import Interposed
 
 NUMBER = f"{7:020d}.json"
-NOBODY: tuple[str, ...] = ()
+NO_ROLE: tuple[str, ...] = ()
 
 # A key of each kind, and who may create it.
 CREATORS: dict[str, tuple[str, ...]] = {
@@ -47,10 +47,10 @@ CREATORS: dict[str, tuple[str, ...]] = {
     f"_catalog/parquet_pointers/t1/floor/{NUMBER}": ("janitor",),
     f"_catalog/delta_coordinator/t1/floor/{NUMBER}": ("janitor",),
     "_probe/put-if-absent.json": ("api", "compactor", "flow", "janitor"),
-    "elsewhere/x.json": NOBODY,
-    "manifestsx/catalog/x.json": NOBODY,
-    "_catalog/x.json": NOBODY,
-    "x.json": NOBODY,
+    "elsewhere/x.json": NO_ROLE,
+    "manifestsx/catalog/x.json": NO_ROLE,
+    "_catalog/x.json": NO_ROLE,
+    "x.json": NO_ROLE,
     "warehouse/x.json/y": ("flow",),
 }
 
@@ -65,8 +65,8 @@ HINTERS: dict[str, tuple[str, ...]] = {
     "_catalog/parquet_pointers/t1/head.json": ("flow",),
     "manifests/catalog/head.json": ("compactor", "janitor"),
     "leases/attempt1.json": ("flow",),
-    "leases/floor/attempt1.json": NOBODY,  # floors are never overwritten, whatever the pattern says
-    "sequence/floor/head.json": NOBODY,
+    "leases/floor/attempt1.json": NO_ROLE,  # floors are never overwritten, whatever the pattern says
+    "sequence/floor/head.json": NO_ROLE,
     "_probe/clock.json": ("janitor",),  # by whose stamp it tells the time of the store
 }
 
@@ -75,7 +75,7 @@ NEAR = {
     "manifests/catalog/deeper/head.json": ("compactor",),
     "manifests/head.json": ("compactor",),
     "manifests/catalog/floor/head.json": ("janitor",),
-    "head.json": NOBODY,
+    "head.json": NO_ROLE,
 }
 
 # The key of a hint lies among the numbers of its chain, whose writers may create there.
@@ -83,25 +83,25 @@ CREATORS |= NEAR | HINTERS
 # But the janitor, who writes those anew that are far behind and makes no numbers.
 CREATORS["sequence/executions/head.json"] = ("api", "flow")
 CREATORS["manifests/catalog/head.json"] = ("compactor",)
-CREATORS["leases/attempt1.json"] = NOBODY  # a heartbeat is nothing but a hint
+CREATORS["leases/attempt1.json"] = NO_ROLE  # a heartbeat is nothing but a hint
 CREATORS["leases/floor/attempt1.json"] = CREATORS["sequence/floor/head.json"] = ("janitor",)
 CREATORS["_probe/clock.json"] = CREATORS["_probe/put-if-absent.json"]
 
 PUBLISHED = ("manifests/", "commits/", "snapshots/", "state/")
-LISTED = {"compactor": ("ledger/", "sequence/"), "api": ("_catalog/idempotency/",)}
+LISTABLE = {"compactor": ("ledger/", "sequence/"), "api": ("_catalog/idempotency/",)}
 
 
 def expected(role: str, verb: str, key: str) -> bool:
     if verb == "get":
         return role != "reader" or key.startswith((*PUBLISHED, "quarantine/"))
     if verb == "list":
-        return role == "janitor" or key.startswith(LISTED.get(role, ("nothing",)))
+        return role == "janitor" or key.startswith(LISTABLE.get(role, ("nothing",)))
     if verb == "delete":
         return role == "janitor" and "/floor/" not in key  # what was collected stays so
     if verb == "sign":
         return role == "api" and key.startswith((*PUBLISHED, "warehouse/"))
     if verb == "hint":
-        return role in HINTERS.get(key, NOBODY)
+        return role in HINTERS.get(key, NO_ROLE)
     return role in CREATORS[key]
 
 
@@ -109,12 +109,12 @@ CELLS = [(role, verb, key) for role in Role for verb in Verb for key in CREATORS
 
 
 def test_every_role_may_do_what_the_design_says_and_nothing_else(figure: Figure) -> None:
-    wrong = [
+    differences = [
         (str(role), str(verb), key)
         for role, verb, key in CELLS
         if may(role, verb, key) is not expected(role, verb, key)
     ]
-    assert wrong == []
+    assert differences == []
     allowed = sum(may(role, verb, key) for role, verb, key in CELLS)
     figure(f"roles: {len(CELLS)} cells ({allowed} allowed), 0 differ from the design")
 
@@ -133,7 +133,7 @@ OUTSIDE = {"api": ("get", "create"), "janitor": ("get", "list", "delete")}
 def test_in_places_that_are_not_ours_a_role_may_do_what_the_design_says(
     role: Role, verb: Verb
 ) -> None:
-    assert may_in_external_location(role, verb) is (verb in OUTSIDE.get(role, NOBODY))
+    assert may_in_external_location(role, verb) is (verb in OUTSIDE.get(role, NO_ROLE))
 
 
 async def attempt(store: Store, verb: Verb, key: str) -> None:
@@ -155,16 +155,16 @@ async def attempt(store: Store, verb: Verb, key: str) -> None:
 async def test_a_handle_refuses_before_the_store_is_asked(
     memory: Backend, runtime: Runtime, role: Role
 ) -> None:
-    asked: list[str] = []
+    requests: list[str] = []
 
     async def note(verb: str, key: str) -> None:
-        asked.append(f"{verb} {key}")
+        requests.append(f"{verb} {key}")
 
     store = Store(Interposed(memory, before=note), runtime, scope=Scope(), role=role)
     for _, verb, key in (cell for cell in CELLS if cell[0] is role):
         if verb is Verb.LIST and "/" not in key:
             continue
-        asked.clear()
+        requests.clear()
         try:
             await attempt(store, verb, key)
             refused = False
@@ -173,7 +173,7 @@ async def test_a_handle_refuses_before_the_store_is_asked(
         except ArcoError:  # allowed, and then not found or not signed in memory
             refused = False
         assert refused is not expected(role, verb, key), (verb, key)
-        assert refused is not bool(asked), (verb, key)
+        assert refused is not bool(requests), (verb, key)
 
 
 async def test_a_reader_reaches_head_and_ranges_only_where_it_may_read(

@@ -19,10 +19,10 @@ HOST = quote(socket.gethostname(), safe="")
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
-    place = tmp_path / ".arco/scratch"
-    place.mkdir(parents=True)
-    return place
+def scratch(tmp_path: Path) -> Path:
+    scratch = tmp_path / ".arco/scratch"
+    scratch.mkdir(parents=True)
+    return scratch
 
 
 @pytest.fixture
@@ -44,43 +44,45 @@ def started(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
 
 
-def left_after_start(place: Path, runtime: Runtime, *names: str) -> tuple[set[str], int]:
+def left_after_start(scratch: Path, runtime: Runtime, *names: str) -> tuple[set[str], int]:
     for name in names:
-        (place / name).write_bytes(b"half a body")
-    backend = LocalBackend(place.parent.parent, runtime)
-    return {path.name for path in place.iterdir()}, backend.swept
+        (scratch / name).write_bytes(b"half a body")
+    backend = LocalBackend(scratch.parent.parent, runtime)
+    return {path.name for path in scratch.iterdir()}, backend.swept
 
 
-def test_what_a_dead_process_left_is_swept(place: Path, runtime: Runtime, dead: int) -> None:
+def test_what_a_dead_process_left_is_swept(scratch: Path, runtime: Runtime, dead: int) -> None:
     names = (f"{HOST}~{dead}~123~1-1", f"{HOST}~{dead}~124~1-2")
-    assert left_after_start(place, runtime, *names) == (set(), 2)
+    assert left_after_start(scratch, runtime, *names) == (set(), 2)
 
 
-def test_what_belongs_to_a_living_process_stays(place: Path, runtime: Runtime, living: int) -> None:
+def test_what_belongs_to_a_living_process_stays(
+    scratch: Path, runtime: Runtime, living: int
+) -> None:
     names = {f"{HOST}~{living}~{started(living)}~1-1", scratch_name()}
-    assert left_after_start(place, runtime, *names) == (names, 0)
+    assert left_after_start(scratch, runtime, *names) == (names, 0)
 
 
 def test_what_an_earlier_process_of_the_same_number_left_is_swept(
-    place: Path, runtime: Runtime, living: int
+    scratch: Path, runtime: Runtime, living: int
 ) -> None:
-    assert left_after_start(place, runtime, f"{HOST}~{living}~1~1-1") == (set(), 1)
+    assert left_after_start(scratch, runtime, f"{HOST}~{living}~1~1-1") == (set(), 1)
 
 
-def test_what_another_host_left_stays(place: Path, runtime: Runtime, dead: int) -> None:
+def test_what_another_host_left_stays(scratch: Path, runtime: Runtime, dead: int) -> None:
     names = {f"other.example~{dead}~123~1-1", f"{HOST}x~{dead}~123~1-1"}
-    assert left_after_start(place, runtime, *names) == (names, 0)
+    assert left_after_start(scratch, runtime, *names) == (names, 0)
 
 
 @pytest.mark.parametrize(
     "name", ["README", "~~~", f"{HOST}~", f"{HOST}~x~1~1", f"{HOST}~²~1~1", "-1~"]
 )
-def test_what_is_not_a_scratch_file_stays(place: Path, runtime: Runtime, name: str) -> None:
-    assert left_after_start(place, runtime, name) == ({name}, 0)
+def test_what_is_not_a_scratch_file_stays(scratch: Path, runtime: Runtime, name: str) -> None:
+    assert left_after_start(scratch, runtime, name) == ({name}, 0)
 
 
 def test_a_process_that_dies_while_it_is_looked_at_is_dead(
-    place: Path, runtime: Runtime, dead: int, monkeypatch: pytest.MonkeyPatch
+    scratch: Path, runtime: Runtime, dead: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = Path.read_text
 
@@ -90,11 +92,11 @@ def test_a_process_that_dies_while_it_is_looked_at_is_dead(
         return read(path, *args, **more)
 
     monkeypatch.setattr(Path, "read_text", vanish)
-    assert left_after_start(place, runtime, f"{HOST}~{dead}~123~1-1") == (set(), 1)
+    assert left_after_start(scratch, runtime, f"{HOST}~{dead}~123~1-1") == (set(), 1)
 
 
 def test_where_there_is_no_proc_a_process_counts_as_living_while_it_answers(
-    place: Path, runtime: Runtime, living: int, dead: int, monkeypatch: pytest.MonkeyPatch
+    scratch: Path, runtime: Runtime, living: int, dead: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, exists = Path.read_text, Path.exists
 
@@ -107,8 +109,8 @@ def test_where_there_is_no_proc_a_process_counts_as_living_while_it_answers(
     monkeypatch.setattr(Path, "exists", lambda path: "proc" not in path.parts and exists(path))
     mine, theirs = scratch_name(), f"{HOST}~{living}~alive~1-1"
     assert f"~{os.getpid()}~alive~" in mine
-    gone = f"{HOST}~{dead}~alive~1-1"
-    assert left_after_start(place, runtime, mine, theirs, gone) == ({mine, theirs}, 1)
+    dead_name = f"{HOST}~{dead}~alive~1-1"
+    assert left_after_start(scratch, runtime, mine, theirs, dead_name) == ({mine, theirs}, 1)
 
 
 def test_a_name_holds_host_process_and_start_and_is_never_given_twice() -> None:
@@ -144,10 +146,10 @@ def test_the_fallback_is_taken_where_the_file_system_has_no_unnamed_files(
 
 
 async def test_a_hint_and_a_named_create_leave_no_scratch_behind(
-    place: Path, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+    scratch: Path, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "O_TMPFILE")
-    backend = LocalBackend(place.parent.parent, runtime)
+    backend = LocalBackend(scratch.parent.parent, runtime)
     await backend.create("a/x", b"1")
     await backend.put("a/head.json", b"2")
-    assert list(place.iterdir()) == []
+    assert list(scratch.iterdir()) == []

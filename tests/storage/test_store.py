@@ -20,14 +20,14 @@ SCOPE = Scope("acme", "eu")
 
 
 @pytest.fixture
-def asked() -> list[tuple[str, str]]:
+def requests() -> list[tuple[str, str]]:
     return []
 
 
 @pytest.fixture
-def janitor(memory: Backend, runtime: Runtime, asked: list[tuple[str, str]]) -> Store:
+def janitor(memory: Backend, runtime: Runtime, requests: list[tuple[str, str]]) -> Store:
     async def note(verb: str, key: str) -> None:
-        asked.append((verb, key))
+        requests.append((verb, key))
 
     return Store(Interposed(memory, before=note), runtime, scope=SCOPE, role=Role.JANITOR)
 
@@ -38,16 +38,16 @@ def api(memory: Backend, runtime: Runtime) -> Store:
 
 
 async def test_every_key_is_put_below_the_scope_and_comes_back_without_it(
-    janitor: Store, api: Store, asked: list[tuple[str, str]]
+    janitor: Store, api: Store, requests: list[tuple[str, str]]
 ) -> None:
     await api.create("locks/d/x", b"12345")
     assert await janitor.get("locks/d/x") == b"12345"
     meta = await janitor.head("locks/d/x")
     assert (meta.key, meta.size_bytes) == ("locks/d/x", 5)
-    assert [found.key async for found in janitor.list("locks/")] == ["locks/d/x"]
+    assert [listed.key async for listed in janitor.list("locks/")] == ["locks/d/x"]
     assert await janitor.get_range("locks/d/x", 1, 2) == b"23"
     await janitor.delete("locks/d/x")
-    assert {key for _, key in asked} == {
+    assert {key for _, key in requests} == {
         "tenant=acme/workspace=eu/locks/d/x",
         "tenant=acme/workspace=eu/locks/",
     }
@@ -79,11 +79,11 @@ async def test_a_listing_goes_on_behind_a_key(api: Store, janitor: Store) -> Non
 
 @pytest.mark.parametrize("prefix", ["locks", "/", "../", "a//", "locks/../", "\0/", "a\\/"])
 async def test_a_listing_takes_whole_parts_only(
-    janitor: Store, asked: list[tuple[str, str]], prefix: str
+    janitor: Store, requests: list[tuple[str, str]], prefix: str
 ) -> None:
     with pytest.raises(Invalid):
         assert [meta async for meta in janitor.list(prefix)] == []
-    assert asked == []
+    assert requests == []
 
 
 @pytest.mark.parametrize(
@@ -100,11 +100,11 @@ async def test_a_listing_behind_a_hostile_key_is_invalid(
 
 @pytest.mark.parametrize(("start", "length"), [(-1, 5), (0, 0), (0, -1), (5, -5)])
 async def test_a_range_that_makes_no_sense_is_invalid(
-    janitor: Store, asked: list[tuple[str, str]], start: int, length: int
+    janitor: Store, requests: list[tuple[str, str]], start: int, length: int
 ) -> None:
     with pytest.raises(Invalid):
         await janitor.get_range("locks/x", start, length)
-    assert asked == []
+    assert requests == []
 
 
 async def test_a_hint_is_tried_once(memory: Backend, runtime: Runtime) -> None:

@@ -47,8 +47,8 @@ def backend(root: Path, runtime: Runtime) -> LocalBackend:
     return LocalBackend(root, runtime, fsync=False)
 
 
-def contents(place: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in place.rglob("*") if path.is_file()}
+def contents(directory: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
 def plant(root: Path, level: str, outside: Path) -> None:
@@ -98,13 +98,13 @@ async def test_a_listing_does_not_go_through_a_link(
     plant(root, level, outside)
     for prefix in ("", "one/", "one/two/"):
         try:
-            listed = [meta async for meta in backend.list(prefix)]
+            metas = [meta async for meta in backend.list(prefix)]
         except ArcoError:
             assert prefix.startswith(level)  # who asks for the link itself is told
             continue
-        assert level not in [meta.key for meta in listed]  # a link is no object
-        assert not any("only-outside" in meta.key for meta in listed)
-        assert not any(meta.size_bytes == len(SECRET) for meta in listed)
+        assert level not in [meta.key for meta in metas]  # a link is no object
+        assert not any("only-outside" in meta.key for meta in metas)
+        assert not any(meta.size_bytes == len(SECRET) for meta in metas)
 
 
 @pytest.mark.parametrize("verb", ["create", "put"])

@@ -98,13 +98,13 @@ OURS = Scope(tenant="a")
 
 def hostile_names() -> list[str]:
     rng = random.Random(20_260_131)
-    found: dict[str, None] = {}
-    while len(found) < NAMES:
+    names: dict[str, None] = {}
+    while len(names) < NAMES:
         name = rng.choice(PIECES)
         for _ in range(rng.randrange(5)):
             name += rng.choice(GLUE) + rng.choice(PIECES)
-        found[rng.choice(("", "/", "locks/", "locks/d/", "../")) + name] = None
-    return list(found)
+        names[rng.choice(("", "/", "locks/", "locks/d/", "../")) + name] = None
+    return list(names)
 
 
 class Attacker:
@@ -113,7 +113,7 @@ class Attacker:
     def __init__(self, backend: Backend, runtime: Runtime) -> None:
         self._api = Store(backend, runtime, scope=OURS, role=Role.API)
         self._janitor = Store(backend, runtime, scope=OURS, role=Role.JANITOR)
-        self.made: set[str] = set()
+        self.created_keys: set[str] = set()
         self.read: set[bytes] = set()
         self.refused = 0
 
@@ -126,12 +126,12 @@ class Attacker:
 
     async def _create(self, name: str) -> None:
         await self._api.create(name, name.encode("utf-8", "replace"))
-        self.made.add(OURS.prefix + name)
+        self.created_keys.add(OURS.prefix + name)
 
     async def _hint(self, name: str) -> None:
         key = f"locks/{name}/head.json"
         if await self._api.put_hint(key, b"a hint"):
-            self.made.add(OURS.prefix + key)
+            self.created_keys.add(OURS.prefix + key)
 
     async def _read(self, name: str) -> None:
         self.read.add(await self._janitor.get(name))
@@ -140,15 +140,15 @@ class Attacker:
     async def _list(self, name: str) -> None:
         for prefix in (name, name + "/"):
             try:
-                listed = [meta.key async for meta in self._janitor.list(prefix)]
+                keys = [meta.key async for meta in self._janitor.list(prefix)]
             except Invalid:
                 continue
-            assert all(key.startswith(prefix) for key in listed), prefix
+            assert all(key.startswith(prefix) for key in keys), prefix
 
     async def _delete(self, name: str) -> None:
         if len(name) % 2:  # some stay, to be found at the end
             await self._janitor.delete(name)
-            self.made.discard(OURS.prefix + name)
+            self.created_keys.discard(OURS.prefix + name)
 
 
 @pytest.mark.parametrize("kind", ["memory", "local"])
@@ -165,27 +165,27 @@ async def test_ten_thousand_hostile_names_reach_nothing_outside_their_scope(
         await attacker.attack(name)
     assert SECRET not in attacker.read
     stored = {meta.key: await backend.get(meta.key) async for meta in backend.list("")}
-    assert {key for key in stored if key not in NEIGHBOURS} == attacker.made
+    assert {key for key in stored if key not in NEIGHBOURS} == attacker.created_keys
     assert all(stored[key] == SECRET for key in NEIGHBOURS)
-    assert all(key.startswith(OURS.prefix) for key in attacker.made)
+    assert all(key.startswith(OURS.prefix) for key in attacker.created_keys)
     if kind == "local":
         on_disk = {path for path in tmp_path.rglob("*") if path.is_file()}
         assert on_disk == {tmp_path / "secret", *(root / key for key in stored)}
     assert attacker.refused > NAMES
-    assert len(attacker.made) > 100  # or the names were too hostile to tell
+    assert len(attacker.created_keys) > 100  # or the names were too hostile to tell
     figure(
-        f"tenant wall, {kind}: {NAMES} hostile names, {len(attacker.made)} objects made in scope, "
+        f"tenant wall, {kind}: {NAMES} hostile names, {len(attacker.created_keys)} objects made in scope, "
         "0 bytes read or written outside"
     )
 
 
 def test_no_hostile_name_is_a_tenant() -> None:
-    taken = set()
+    prefixes = set()
     for name in hostile_names():
         try:
-            taken.add(Scope(tenant=name).prefix)
+            prefixes.add(Scope(tenant=name).prefix)
         except Invalid:
             continue
-    assert taken <= {
+    assert prefixes <= {
         f"tenant={name}/workspace=default/" for name in ("con", "key", "secret", "locks")
     }

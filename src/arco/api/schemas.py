@@ -67,7 +67,7 @@ class CatalogHandlers:
         )
         after, behind = split_name_key(cursor)
         catalogs = await snapshot.catalogs(
-            after=after, behind=behind, limit=query.page_size + 1, dropped=query.dropped
+            after=after, after_id=behind, limit=query.page_size + 1, dropped=query.dropped
         )
         page, last = take_page(
             catalogs,
@@ -158,7 +158,7 @@ class SchemaHandlers:
             catalog_id,
             parent_id,
             after=after,
-            behind=behind,
+            after_id=behind,
             limit=query.page_size + 1,
             dropped=query.dropped,
         )

@@ -103,7 +103,7 @@ class TableHandlers:
         tables = await snapshot.tables(
             parent.row.schema_id,
             after=after,
-            behind=behind,
+            after_id=behind,
             limit=query.page_size + 1,
             dropped=query.dropped,
         )

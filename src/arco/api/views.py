@@ -156,7 +156,11 @@ class ViewHandlers:
         scanned = 0
         while scanned < _MAX_SCANNED and len(views) < query.page_size:
             batch = await snapshot.tables(
-                schema_id, after=after, behind=behind, limit=query.page_size, dropped=query.dropped
+                schema_id,
+                after=after,
+                after_id=behind,
+                limit=query.page_size,
+                dropped=query.dropped,
             )
             for each in batch:
                 row = each.row

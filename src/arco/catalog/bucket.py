@@ -62,24 +62,26 @@ class Bucket(Generic[R]):
         parent: SortKey,
         *,
         after: KeyValue | None = None,
-        behind: SortKey | None = None,
+        after_key: SortKey | None = None,
         limit: int | None = None,
         state: RowState | None = RowState.LIVE,
     ) -> list[CommittedRow[R]]:
         """Rows of a parent by label and key, in one state or (None) live and dropped.
 
-        They begin after the label `after`. Dropped rows may share a label: with `behind` they begin at the
-        label `after`, after that key.
+        They begin after the label `after`. Dropped rows may share a label: with `after_key` they begin
+        at the label `after`, after that key.
         """
         rows: list[CommittedRow[R]] = []
         chosen: list[tuple[RowSource, int]] = []
-        for depth, index in self._positions(parent, after, behind):
+        for depth, index in self._positions(parent, after, after_key):
             source = self._sources[depth]
             if limit is not None and len(rows) + len(chosen) >= limit:
                 break
             row_state = source.state(index)
-            wanted = row_state is state if state is not None else row_state is not RowState.MOVED
-            if wanted and self._is_newest(depth, source, index):
+            is_in_state = (
+                row_state is state if state is not None else row_state is not RowState.MOVED
+            )
+            if is_in_state and self._is_newest(depth, source, index):
                 chosen.append((source, index))
             if len(chosen) == _CHUNK:
                 rows += self._decode(chosen)
@@ -87,15 +89,15 @@ class Bucket(Generic[R]):
         return rows + self._decode(chosen)
 
     def _positions(
-        self, parent: SortKey, after: KeyValue | None, behind: SortKey | None
+        self, parent: SortKey, after: KeyValue | None, after_key: SortKey | None
     ) -> Iterator[tuple[int, int]]:
         """Every row of a parent as (index of its source, index in it), by label and key."""
-        if after is not None and behind is not None:
+        if after is not None and after_key is not None:
             same = [
                 (depth, index)
                 for depth, source in enumerate(self._sources)
                 for index in source.exactly(parent, after)
-                if source.key(index) > behind
+                if source.key(index) > after_key
             ]
             yield from self._by_key(same)
         for _, rows in groupby(self._labelled(parent, after), key=itemgetter(0)):

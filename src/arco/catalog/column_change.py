@@ -156,11 +156,11 @@ def pii_columns(columns: Sequence[ColumnRow]) -> tuple[str, ...]:
 def _refuse_duplicates(columns: Sequence[ColumnRow]) -> None:
     if len(columns) > MAX_COLUMNS:
         raise Invalid(f"a table has at most {MAX_COLUMNS} columns, not {len(columns)}")
-    seen: set[str] = set()
+    names: set[str] = set()
     for column in columns:
-        if column.name in seen:
+        if column.name in names:
             raise Invalid(f"two columns are called {column.name[:80]!r}")
-        seen.add(column.name)
+        names.add(column.name)
 
 
 def _changes(before: Sequence[ColumnRow], after: Sequence[ColumnRow]) -> list[RecordedColumnChange]:
@@ -189,7 +189,7 @@ def _recorded(column: ColumnRow) -> dict[str, object]:
     return {name: value for name, value in values if value is not None}
 
 
-def _short(text: str | None, what: str) -> str | None:
+def _short(text: str | None, field: str) -> str | None:
     if text is not None and (len(text) > 4_096 or not text.isprintable()):
-        raise Invalid(f"a {what} has at most 4,096 printable characters")
+        raise Invalid(f"a {field} has at most 4,096 printable characters")
     return text

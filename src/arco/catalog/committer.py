@@ -330,8 +330,8 @@ class Committer:
 
     async def _append(self, attempt: _CommitAttempt, events: list[Envelope]) -> list[str]:
         """Append the events; their paths, once all claims of the group are still held (P11)."""
-        held = [pending for pending, _, _ in attempt.decided if pending.hold is not None]
-        checking = self._runtime.tasks.spawn(self._check(held))
+        claimed = [pending for pending, _, _ in attempt.decided if pending.hold is not None]
+        checking = self._runtime.tasks.spawn(self._check(claimed))
         try:
             receipt = await self._writer.append(events)
         except StoreFull:
@@ -352,10 +352,10 @@ class Committer:
         path = segment_key(self.reader.domain, receipt.stream, receipt.seq)
         return [f"{path}#{receipt.first_line + offset}" for offset in range(len(events))]
 
-    async def _check(self, held: list[PendingRequest]) -> bool:
+    async def _check(self, claimed: list[PendingRequest]) -> bool:
         """Whether this process still holds the claims of all these requests."""
-        await self._runtime.tasks.gather(*(_check_hold(pending) for pending in held))
-        return not any(pending.done.is_set() for pending in held)
+        await self._runtime.tasks.gather(*(_check_hold(pending) for pending in claimed))
+        return not any(pending.done.is_set() for pending in claimed)
 
     def _learn(self, committed: PublishedCommit, attempt: _CommitAttempt) -> None:
         """Remember the published manifest, so that the next pass need not read it."""
@@ -388,8 +388,8 @@ async def _check_hold(pending: PendingRequest) -> None:
     try:
         if pending.hold is not None:
             await pending.hold.check()
-    except ArcoError as taken:
-        pending.fail(taken)
+    except ArcoError as problem:
+        pending.fail(problem)
 
 
 def _event(runtime: Runtime, pending: PendingRequest, decision: Decision) -> Envelope:

@@ -348,7 +348,7 @@ class _Parser:
         self._expect(")", f"{name}(SRID) or {name}(any)")
         return f"{name}({srid})"
 
-    def _number(self, what: str, least: int, most: int) -> int:
+    def _number(self, parameter: str, least: int, most: int) -> int:
         token = self._take()
         digits = token.text.lstrip("0") or token.text[:1]
         # Python refuses to read thousands of digits, so a long number is not read at all.
@@ -356,7 +356,7 @@ class _Parser:
             value = int(digits)
             if least <= value <= most:
                 return value
-        raise token.refuse(f"{what} is a number from {least} to {most}, not {token}")
+        raise token.refuse(f"{parameter} is a number from {least} to {most}, not {token}")
 
     def _take(self) -> Token:
         token = self.next

@@ -72,9 +72,9 @@ async def undrop(view: Lookup, request: Undrop, context: DecisionContext) -> Dec
         return await _undrop_schema(view, row, name, context)
     await refuse_taken_table(view, row.schema_id, name)
     table: TableRow = updated(row, context, dropped_at=None, name=name)
-    place = await take_place(view, table, context)
+    place_rows = await take_place(view, table, context)
     columns = await live_columns(view, table.table_id)
-    return await table_decision(view, "undrop", table, columns, *place)
+    return await table_decision(view, "undrop", table, columns, *place_rows)
 
 
 async def _undrop_schema(

@@ -134,9 +134,9 @@ async def restore_table(view: Lookup, request: RestoreTable, context: DecisionCo
     row = updated(old, context, dropped_at=None, name=name, born=_number(request.born))
     alias = await _take_uuid(view, row)
     await refuse_taken_since(view, row)
-    place = await take_place(view, row, context)
+    place_rows = await take_place(view, row, context)
     columns = await live_columns(view, row.table_id)
-    return await table_decision(view, "undrop", row, columns, *alias, *place)
+    return await table_decision(view, "undrop", row, columns, *alias, *place_rows)
 
 
 async def move_table(view: Lookup, request: MoveTable, context: DecisionContext) -> Decision:
@@ -158,9 +158,9 @@ async def reserve_place(view: Lookup, request: ReservePlace, context: DecisionCo
     row = await _table(view, request.table_id, request.expected)
     location = check_attached(request.location, context.rules.own_roots)
     relocated = msgspec.structs.replace(row, location=location)
-    place = await take_place(view, relocated, context)
+    place_rows = await take_place(view, relocated, context)
     columns = await live_columns(view, row.table_id)
-    decision = await table_decision(view, "reserve_place", row, columns, *place)
+    decision = await table_decision(view, "reserve_place", row, columns, *place_rows)
     return replace(decision, at=context.at)
 
 
@@ -210,9 +210,9 @@ async def _table(
 
 def _purged(decision: Decision) -> Decision:
     """A drop that also deletes the files: the table loses its location, which stays reserved."""
-    gone = msgspec.structs.replace(cast("TableRow", decision.object), location=None)
+    purged = msgspec.structs.replace(cast("TableRow", decision.object), location=None)
     others = tuple(row for row in decision.rows if row is not decision.object)
-    return replace(decision, object=gone, rows=(gone, *others))
+    return replace(decision, object=purged, rows=(purged, *others))
 
 
 async def _unchanged(
@@ -244,10 +244,12 @@ async def _take_uuid(view: Lookup, row: TableRow) -> tuple[ObjectRow, ...]:
 
 def _uuid(request: AttachTable) -> str | None:
     """The uuid of a table for Iceberg clients, in lower case; None if it is the table's id."""
-    given = None if request.table_uuid is None else request.table_uuid.lower()
-    if given is not None and not (0 < len(given) <= _MAX_UUID and given.isprintable()):
+    table_uuid = None if request.table_uuid is None else request.table_uuid.lower()
+    if table_uuid is not None and not (
+        0 < len(table_uuid) <= _MAX_UUID and table_uuid.isprintable()
+    ):
         raise Invalid(f"the uuid of a table has 1 to {_MAX_UUID} printable characters")
-    return None if given == request.table_id else given
+    return None if table_uuid == request.table_id else table_uuid
 
 
 def _kind(kind: ObjectKind) -> ObjectKind:
@@ -262,8 +264,8 @@ def _number(number: int) -> int:
     return number
 
 
-def _last_field_id(last: int, columns: tuple[AttachedColumn, ...]) -> int:
-    return max((last, *(column.field_id for column in columns)))
+def _last_field_id(current_last: int, columns: tuple[AttachedColumn, ...]) -> int:
+    return max((current_last, *(column.field_id for column in columns)))
 
 
 async def _recorded_columns(
@@ -285,5 +287,5 @@ def _changed(
     old = {column.column_id: column for column in before}
     new = {column.column_id for column in after}
     changed = [column for column in after if old.get(column.column_id) != column]
-    gone = [column for column in before if column.column_id not in new]
-    return (*changed, *(updated(column, context, dropped_at=context.at) for column in gone))
+    dropped = [column for column in before if column.column_id not in new]
+    return (*changed, *(updated(column, context, dropped_at=context.at) for column in dropped))

@@ -74,9 +74,9 @@ async def create_table(view: Lookup, request: CreateTable, context: DecisionCont
     row = msgspec.convert(
         values | description_fields(request, context) | creation_fields(context), TableRow
     )
-    place = await take_place(view, row, context) if external else ()
+    place_rows = await take_place(view, row, context) if external else ()
     return await table_decision(
-        view, "create_table", row, columns, object_row(row), *columns, version, *place
+        view, "create_table", row, columns, object_row(row), *columns, version, *place_rows
     )
 
 
@@ -112,9 +112,9 @@ async def dropped_table(
 ) -> Decision:
     """A decision that drops a table and gives up its location."""
     columns = await live_columns(view, row.table_id)
-    place = await leave_place(view, row, context)
+    place_rows = await leave_place(view, row, context)
     dropped = updated(row, context, dropped_at=context.at)
-    return await table_decision(view, operation, dropped, columns, *place)
+    return await table_decision(view, operation, dropped, columns, *place_rows)
 
 
 def move_rows(old: TableRow, new: TableRow) -> tuple[AnyRow, ...]:
@@ -176,15 +176,15 @@ async def add_columns(view: Lookup, request: AddColumns, context: DecisionContex
 async def update_column(view: Lookup, request: UpdateColumn, context: DecisionContext) -> Decision:
     """Change one column; its id stays the same."""
     table = await _load_table(view, request.target, request.expected)
-    wanted = {name: getattr(request, name) for name in ColumnSpec.__struct_fields__}
-    changes = {**wanted, "position": request.position}
+    requested = {name: getattr(request, name) for name in ColumnSpec.__struct_fields__}
+    changes = {**requested, "position": request.position}
     if any(value is not UNSET for name, value in changes.items() if name not in _CATALOG_FIELDS):
         refuse_routed(table.format, context)
     before = await live_columns(view, table.table_id)
     old = _column(before, request.column)
     current = {name: getattr(old, name) for name in ColumnSpec.__struct_fields__}
     spec = ColumnSpec(
-        **{name: current[name] if value is UNSET else value for name, value in wanted.items()}
+        **{name: current[name] if value is UNSET else value for name, value in requested.items()}
     )
     new = msgspec.structs.replace(old, **spec_values(spec))
     if new != old:

@@ -191,8 +191,8 @@ def amended_fields(request: Amendment, row: DescribedRow) -> dict[str, object]:
         changes["comment"] = None if request.comment is None else check_comment(request.comment)
     if request.properties is not UNSET:
         merged = {} if request.properties is None else {**row.properties, **request.properties}
-        kept = {key: value for key, value in merged.items() if value is not None}
-        changes["properties"] = check_properties(kept)
+        properties = {key: value for key, value in merged.items() if value is not None}
+        changes["properties"] = check_properties(properties)
     if request.tags is not UNSET:
         changes["tags"] = tuple(check_tags(request.tags))
     if request.owner is not UNSET:

@@ -113,8 +113,8 @@ async def collect_epochs(
 ) -> list[Meta]:
     """Delete old epochs of a domain (P6), then their hints; the deleted objects."""
     chain = Chain(store, f"locks/{domain}")
-    kept = await oldest_retained(chain, retention_ms=retention_ms)
-    deleted = [meta async for meta in store.list(f"{chain.path}/") if _is_below(meta.key, kept)]
+    oldest = await oldest_retained(chain, retention_ms=retention_ms)
+    deleted = [meta async for meta in store.list(f"{chain.path}/") if _is_below(meta.key, oldest)]
     if not dry_run:
         await collect(chain, retention_ms=retention_ms)
         for meta in deleted:
@@ -161,19 +161,19 @@ class LeaseCandidate:
         self._after: Head | None = None
         self._waits_since_ms: float | None = None
 
-    def ended_idle(self, last: Head) -> None:
+    def ended_idle(self, head: Head) -> None:
         """Note that our epoch ended for lack of work, and no process waited."""
-        self._after = last
+        self._after = head
 
-    def handed_over(self, last: Head) -> None:
+    def handed_over(self, head: Head) -> None:
         """Note that our epoch ended because another process waits, which goes next."""
-        self._observation = _Observation(last.number, deferred_since_ms=self._clock.elapsed_ms())
+        self._observation = _Observation(head.number, deferred_since_ms=self._clock.elapsed_ms())
 
     def lost(self) -> None:
         """Note that another process has taken an epoch after ours."""
         self._after = None
 
-    def last(self) -> int | None:
+    def last_epoch(self) -> int | None:
         """Our last epoch, if no process waited when it ended and no later one is known."""
         after = self._after
         if after is None or self._clock.elapsed_ms() - after.seen_ms >= FRESH_MS:
@@ -192,10 +192,10 @@ class LeaseCandidate:
         while is_wanted():
             head = head or await self._epochs.chain.head()
             if is_free or await self._is_free(head):
-                taken = await self._append(head)
-                if taken is not None:
+                own_head = await self._append(head)
+                if own_head is not None:
                     self._waits_since_ms = None
-                    return taken
+                    return own_head
                 head, is_free = None, False
                 continue
             await self._clock.sleep(_POLL_MS * (0.5 + self._rng.random() / 2))

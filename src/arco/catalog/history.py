@@ -33,11 +33,11 @@ async def list_commits(
 ) -> list[CommitWithManifest]:
     """The commits below a number that are kept, newest first."""
     head = (await reader.chain.head()).number
-    last = head if before is None else min(head, before - 1)
-    first = max(last - limit + 1, await reader.chain.floor())
-    if last < first:
+    last_number = head if before is None else min(head, before - 1)
+    first_number = max(last_number - limit + 1, await reader.chain.floor())
+    if last_number < first_number:
         return []
-    entries = await reader.chain.history(first, last)
+    entries = await reader.chain.history(first_number, last_number)
     commits = await reader.store.runtime.tasks.gather(
         *(read_commit(reader.store, read_manifest(entry).commit) for entry in entries)
     )

@@ -31,7 +31,7 @@ PATIENCE_MS = 15_000
 
 
 @dataclass
-class _Held:
+class _HeldEpoch:
     """An epoch that this process holds."""
 
     head: Head
@@ -61,9 +61,9 @@ class Lease:
         # With a unique id: two processes that are configured with one name must not share a lease.
         mine = Epoch(holder=f"{holder}/{new_ulid(runtime)}", life_ms=life_ms)
         self._turn = LeaseCandidate(runtime, self._epochs, mine)
-        self._held: _Held | None = None
+        self._epoch: _HeldEpoch | None = None
         self._idle_ms: float | None = None
-        self._wanted = 0
+        self._waiting_callers = 0
         self._closed = False
         self._taking: Task[ArcoError | None] | None = None
         self._keeping: list[Task[None]] = []
@@ -86,11 +86,11 @@ class Lease:
         token, and `idle` at its end.
         """
         idle_ms = self._idle_ms
-        if idle_ms is None or self._held is not None or self._closed:
+        if idle_ms is None or self._epoch is not None or self._closed:
             return None
         if self._clock.elapsed_ms() - idle_ms < IDLE_MS:
             return None  # changes follow each other: take the lease for all of them
-        token = self._turn.last()
+        token = self._turn.last_epoch()
         if token is not None:
             self._idle_ms = None
         return token
@@ -98,50 +98,50 @@ class Lease:
     @property
     def token(self) -> int | None:
         """The fencing token, if the lease is held and fresh just now."""
-        held = self._held
-        return None if held is None or self._is_stale(held) else held.token
+        epoch = self._epoch
+        return None if epoch is None or self._is_stale(epoch) else epoch.token
 
     def idle(self) -> None:
         """There is no work now: release soon, unless `hold` is called before."""
         if self._idle_ms is None:
             self._idle_ms = self._clock.elapsed_ms()
-        if self._held is not None:
-            self._held.wake.set()
+        if self._epoch is not None:
+            self._epoch.wake.set()
 
     def lost(self) -> None:
         """A newer token than ours exists: the next `hold` takes a new epoch."""
         self._turn.lost()
-        if self._held is not None:
-            self._drop(self._held)
+        if self._epoch is not None:
+            self._drop(self._epoch)
 
     async def close(self) -> None:
         """Release the lease at once, and stop."""
         self._closed = True
         if self._taking is not None:
             await self._taking.wait()
-        if self._held is not None:
-            self._drop(self._held)
+        if self._epoch is not None:
+            self._drop(self._epoch)
         for keeper in self._keeping:
             await keeper.wait()
         await self._epochs.chain.close()
 
     def _fresh_token(self) -> int | None:
         """The token, if it is valid for more work; else the lease ends here."""
-        held = self._held
-        if held is not None and (held.is_awaited or self._is_stale(held)):
-            self._drop(held)
+        epoch = self._epoch
+        if epoch is not None and (epoch.is_awaited or self._is_stale(epoch)):
+            self._drop(epoch)
         return self.token
 
     async def _wait_for_token(self, patience_ms: float) -> int:
         token = None
-        self._wanted += 1
+        self._waiting_callers += 1
         try:
             token = await self._tasks.deadline(patience_ms, self._token())
-        except TimeoutError as late:
+        except TimeoutError as problem:
             message = f"others held the lease for {patience_ms:.0f} ms"
-            raise Unavailable(message, retry_after_ms=self._life_ms) from late
+            raise Unavailable(message, retry_after_ms=self._life_ms) from problem
         finally:
-            self._wanted -= 1
+            self._waiting_callers -= 1
             if token is None:
                 self.idle()  # it may have come just as the caller gave up
         return token
@@ -161,68 +161,68 @@ class Lease:
     async def _take(self) -> ArcoError | None:
         """Take an epoch. A problem is returned, because all callers may have left."""
         try:
-            head = await self._turn.take(lambda: self._wanted > 0 and not self._closed)
+            head = await self._turn.take(lambda: self._waiting_callers > 0 and not self._closed)
         except ArcoError as problem:
             return problem
         if head is not None:
             due_ms = head.seen_ms + self._tick_ms
-            held = _Held(head, self._tasks.event(), renewed_ms=head.seen_ms, due_ms=due_ms)
-            self._held = held
-            self._idle_ms = None if self._wanted else self._clock.elapsed_ms()
+            epoch = _HeldEpoch(head, self._tasks.event(), renewed_ms=head.seen_ms, due_ms=due_ms)
+            self._epoch = epoch
+            self._idle_ms = None if self._waiting_callers else self._clock.elapsed_ms()
             self._keeping = [each for each in self._keeping if not each.done()]
-            self._keeping.append(self._tasks.spawn(self._keep(held)))
+            self._keeping.append(self._tasks.spawn(self._keep(epoch)))
         return None
 
-    async def _keep(self, held: _Held) -> None:
+    async def _keep(self, epoch: _HeldEpoch) -> None:
         """Renew an epoch while it is held, then write that it is released."""
-        while self._held is held:
+        while self._epoch is epoch:
             now = self._clock.elapsed_ms()
-            if self._is_stale(held):
-                self._drop(held)
-            elif self._idle_for(held, now):
-                await self._release_idle(held)
-            elif not held.is_awaited and now >= held.due_ms:
-                await self._renew(held)
+            if self._is_stale(epoch):
+                self._drop(epoch)
+            elif self._idle_for(epoch, now):
+                await self._release_idle(epoch)
+            elif not epoch.is_awaited and now >= epoch.due_ms:
+                await self._renew(epoch)
             else:
-                await self._wait(held, now)
-        await self._write_release(held)
+                await self._wait(epoch, now)
+        await self._write_release(epoch)
 
-    async def _wait(self, held: _Held, now: float) -> None:
+    async def _wait(self, epoch: _HeldEpoch, now: float) -> None:
         """Wait until there is something to do for an epoch."""
-        until = held.renewed_ms + self._life_ms if held.is_awaited else held.due_ms
+        until = epoch.renewed_ms + self._life_ms if epoch.is_awaited else epoch.due_ms
         if self._idle_ms is not None:
             until = min(until, self._idle_ms + IDLE_MS)
-        held.wake.clear()
+        epoch.wake.clear()
         try:
-            await self._tasks.deadline(max(1, until - now), held.wake.wait())
+            await self._tasks.deadline(max(1, until - now), epoch.wake.wait())
         except TimeoutError:
             return
 
-    async def _renew(self, held: _Held) -> None:
+    async def _renew(self, epoch: _HeldEpoch) -> None:
         sent_ms = self._clock.elapsed_ms()
-        held.renewals += 1
-        held.due_ms = sent_ms + self._tick_ms
-        renewal = Renewal(epoch=held.token, count=held.renewals)
+        epoch.renewals += 1
+        epoch.due_ms = sent_ms + self._tick_ms
+        renewal = Renewal(epoch=epoch.token, count=epoch.renewals)
         # A late renewal does not count: a waiter may have found the lease expired before it read this.
-        if await self._attempt(self._epochs.renew(renewal)) and not self._is_stale(held):
-            held.renewed_ms = sent_ms
-        if sent_ms - held.head.seen_ms >= TURN_MS:
+        if await self._attempt(self._epochs.renew(renewal)) and not self._is_stale(epoch):
+            epoch.renewed_ms = sent_ms
+        if sent_ms - epoch.head.seen_ms >= TURN_MS:
             # Work in flight goes on with its token; the next `hold` queues behind the other processes.
-            held.is_awaited = await self._attempt(self._epochs.is_awaited(held.token))
+            epoch.is_awaited = await self._attempt(self._epochs.is_awaited(epoch.token))
 
-    async def _release_idle(self, held: _Held) -> None:
+    async def _release_idle(self, epoch: _HeldEpoch) -> None:
         """Release an idle epoch, and let a process that waits go first."""
-        awaited = held.is_awaited or await self._attempt(self._epochs.is_awaited(held.token))
-        if self._held is held and self._idle_for(held, self._clock.elapsed_ms()):
-            held.is_awaited = awaited
-            self._drop(held)
+        awaited = epoch.is_awaited or await self._attempt(self._epochs.is_awaited(epoch.token))
+        if self._epoch is epoch and self._idle_for(epoch, self._clock.elapsed_ms()):
+            epoch.is_awaited = awaited
+            self._drop(epoch)
             if not awaited:
-                self._turn.ended_idle(held.head)
+                self._turn.ended_idle(epoch.head)
 
-    async def _write_release(self, held: _Held) -> None:
+    async def _write_release(self, epoch: _HeldEpoch) -> None:
         """Write the release, until that succeeds or the epoch has expired anyway."""
-        renewal = Renewal(epoch=held.token, count=held.renewals + 1, released=True)
-        while not await self._attempt(self._epochs.renew(renewal)) and not self._is_stale(held):
+        renewal = Renewal(epoch=epoch.token, count=epoch.renewals + 1, released=True)
+        while not await self._attempt(self._epochs.renew(renewal)) and not self._is_stale(epoch):
             await self._clock.sleep(self._tick_ms)
 
     async def _attempt(self, request: Coroutine[Any, Any, bool]) -> bool:
@@ -232,16 +232,16 @@ class Lease:
         except (TimeoutError, ArcoError):
             return False
 
-    def _drop(self, held: _Held) -> None:
+    def _drop(self, epoch: _HeldEpoch) -> None:
         """Give up an epoch; its keeper writes the release."""
-        self._held = None
-        if held.is_awaited:
-            self._turn.handed_over(held.head)
-        held.wake.set()
+        self._epoch = None
+        if epoch.is_awaited:
+            self._turn.handed_over(epoch.head)
+        epoch.wake.set()
 
-    def _idle_for(self, held: _Held, now: float) -> bool:
-        enough_ms = 0 if held.is_awaited else IDLE_MS
+    def _idle_for(self, epoch: _HeldEpoch, now: float) -> bool:
+        enough_ms = 0 if epoch.is_awaited else IDLE_MS
         return self._idle_ms is not None and now - self._idle_ms >= enough_ms
 
-    def _is_stale(self, held: _Held) -> bool:
-        return self._clock.elapsed_ms() - held.renewed_ms >= self._life_ms
+    def _is_stale(self, epoch: _HeldEpoch) -> bool:
+        return self._clock.elapsed_ms() - epoch.renewed_ms >= self._life_ms

@@ -49,7 +49,7 @@ def check_location(
     for root in own_roots:
         if overlap(normalized, root):
             raise Invalid(
-                "this place belongs to Arco itself: leave the location out for a managed table"
+                "this location belongs to Arco itself: leave the location out for a managed table"
             )
     if declared is not None and not canonical(location).startswith(tuple(declared)):
         raise undeclared(location)
@@ -59,8 +59,8 @@ def check_location(
 def undeclared(location: str) -> Invalid:
     """The error for a location outside the declared ones."""
     return Invalid(
-        f"{location} is neither in this catalog's warehouse nor in a place that was declared: leave "
-        "the location out, or start Arco with --allow-location for the folder above it"
+        f"{location} is neither in this catalog's warehouse nor in a declared location: leave "
+        "the location out, or start Arco with --allow-location for its parent folder"
     )
 
 
@@ -112,15 +112,15 @@ def check_text(location: str) -> None:
 
 def check_escapes(path: str) -> None:
     """`Invalid` for a path that changes its meaning when it is unescaped."""
-    seen = path.rstrip("/")
+    decoded = path.rstrip("/")
     for _ in range(_UNESCAPED + 1):
-        parts = seen.split("/")[1:]
+        parts = decoded.split("/")[1:]
         if any(part in ("", ".", "..") for part in parts):
             raise Invalid("a location has no empty part, '.' or '..' in its path")
-        if "\\" in seen or not seen.isprintable():
+        if "\\" in decoded or not decoded.isprintable():
             raise Invalid("a location hides no backslash and no control characters in escapes")
-        seen, before = _unescape(seen), seen
-    if seen != before:
+        decoded, before = _unescape(decoded), decoded
+    if decoded != before:
         raise Invalid(
             "the path of the location is percent-encoded more than once; write it unescaped"
         )
@@ -131,7 +131,7 @@ def _refuse_odd_bucket(scheme: str, netloc: str, host: str) -> None:
     if "%" in netloc:
         raise Invalid("a location names its bucket without escapes")
     if "@" in netloc and (scheme not in _WITH_CONTAINER_BEFORE_AT or ":" in netloc):
-        raise Invalid("a location holds no credentials")
+        raise Invalid("a location must not contain credentials")
     if scheme == "file" and host:
         raise Invalid("a file location names no host: write file:///path")
     if scheme not in ("file", "hdfs") and not host:
@@ -198,8 +198,8 @@ def place_name(location: str) -> str:
     return normalized.removeprefix(_FILE_ROOT if is_managed(location) else "").rstrip("/") + "/"
 
 
-def at_or_above(place: str) -> list[str]:
-    """The names of a place and of all places that contain it, outermost first."""
-    scheme, mark, rest = place.rpartition("://")
+def at_or_above(location: str) -> list[str]:
+    """A location, as a place name, and all locations that contain it, outermost first."""
+    scheme, mark, rest = location.rpartition("://")
     parts = rest.removesuffix("/").split("/")
     return [scheme + mark + "/".join(parts[:depth]) + "/" for depth in range(1, len(parts) + 1)]

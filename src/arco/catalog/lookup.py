@@ -54,13 +54,15 @@ class Lookup(ABC):
         self,
         *,
         after: str | None = None,
-        behind: str | None = None,
+        after_id: str | None = None,
         limit: int | None = None,
         dropped: bool = False,
     ) -> list[CommittedRow[CatalogRow]]:
-        """Catalogs by name, after the name `after` (of dropped ones: after that name and id `behind`)."""
-        bucket, key = await self._catalogs(), None if behind is None else (behind,)
-        return bucket.below((), after=after, behind=key, limit=limit, state=_state(dropped=dropped))
+        """Catalogs by name, after the name `after` (of dropped ones: after that name and `after_id`)."""
+        bucket, key = await self._catalogs(), None if after_id is None else (after_id,)
+        return bucket.below(
+            (), after=after, after_key=key, limit=limit, state=_state(dropped=dropped)
+        )
 
     async def schema(self, name: SchemaName) -> CommittedRow[SchemaRow]:
         """A schema by its catalog and levels."""
@@ -86,15 +88,15 @@ class Lookup(ABC):
         parent_id: str | None,
         *,
         after: str | None = None,
-        behind: str | None = None,
+        after_id: str | None = None,
         limit: int | None = None,
         dropped: bool = False,
     ) -> list[CommittedRow[SchemaRow]]:
         """The schemas right below a catalog or a schema, by name."""
-        bucket, place = await self._schemas(), (catalog_id, parent_id or "")
-        key = None if behind is None else (behind,)
+        bucket, parent = await self._schemas(), (catalog_id, parent_id or "")
+        key = None if after_id is None else (after_id,)
         state = _state(dropped=dropped)
-        return bucket.below(place, after=after, behind=key, limit=limit, state=state)
+        return bucket.below(parent, after=after, after_key=key, limit=limit, state=state)
 
     async def table(self, name: TableName) -> CommittedRow[TableRow]:
         """A table or view by its name."""
@@ -113,15 +115,15 @@ class Lookup(ABC):
         schema_id: str,
         *,
         after: str | None = None,
-        behind: str | None = None,
+        after_id: str | None = None,
         limit: int | None = None,
         dropped: bool = False,
     ) -> list[CommittedRow[TableRow]]:
         """The tables and views of a schema, by name."""
         bucket = await self.bucket(TABLES, schema_id, TableRow)
-        key = None if behind is None else (schema_id, behind)
+        key = None if after_id is None else (schema_id, after_id)
         state = _state(dropped=dropped)
-        return bucket.below((schema_id,), after=after, behind=key, limit=limit, state=state)
+        return bucket.below((schema_id,), after=after, after_key=key, limit=limit, state=state)
 
     async def has_catalog(self, name: str) -> bool:
         """Whether a name is taken among the catalogs."""
@@ -162,14 +164,16 @@ class Lookup(ABC):
 
     async def table_by_uuid(self, table_uuid: str) -> CommittedRow[TableRow] | None:
         """The table that Iceberg clients know by a uuid, which may differ from its id; not dropped ones."""
-        wanted = table_uuid.lower()
-        alias = (await self.bucket(OBJECTS, uuid_name(wanted), ObjectRow)).get((uuid_name(wanted),))
-        for object_id in (None if alias is None else alias.row.parent_id, wanted):
+        sought_uuid = table_uuid.lower()
+        alias = (await self.bucket(OBJECTS, uuid_name(sought_uuid), ObjectRow)).get(
+            (uuid_name(sought_uuid),)
+        )
+        for object_id in (None if alias is None else alias.row.parent_id, sought_uuid):
             committed = None if object_id is None else await self._row_of(object_id)
             if committed is None or not isinstance(committed.row, TableRow):
                 continue
             row = committed.row
-            if row.dropped_at is None and wanted == (row.table_uuid or row.table_id):
+            if row.dropped_at is None and sought_uuid == (row.table_uuid or row.table_id):
                 return CommittedRow(row, committed.commit)
         return None
 
@@ -197,7 +201,7 @@ class Lookup(ABC):
     async def places_around(self, location: str) -> list[CommittedRow[PlaceRow]]:
         """The recorded locations that equal, contain or are inside this one."""
         bucket = await self._places()
-        rows = [each for place in at_or_above(location) for each in bucket.every((), place)]
+        rows = [each for outer in at_or_above(location) for each in bucket.every((), outer)]
         limit = _FIRST_PLACES
         while True:
             after = bucket.below((), after=location, limit=limit)
@@ -247,14 +251,14 @@ class Lookup(ABC):
         return (*top, *(() if schema is None else schema.row.path), row.name)
 
     async def _row_of(self, object_id: str) -> CommittedObject | None:
-        place = (await self.bucket(OBJECTS, object_id, ObjectRow)).get((object_id,))
-        if place is None:
+        object_row = (await self.bucket(OBJECTS, object_id, ObjectRow)).get((object_id,))
+        if object_row is None:
             return None
-        if place.row.kind is ObjectKind.CATALOG:
+        if object_row.row.kind is ObjectKind.CATALOG:
             return await self.catalog_by_id(object_id)
-        if place.row.kind is ObjectKind.SCHEMA:
+        if object_row.row.kind is ObjectKind.SCHEMA:
             return await self.schema_by_id(object_id)
-        schema_id = place.row.bucket_key
+        schema_id = object_row.row.bucket_key
         return (await self.bucket(TABLES, schema_id, TableRow)).get((schema_id, object_id))
 
     async def _catalogs(self) -> Bucket[CatalogRow]:

@@ -47,9 +47,9 @@ class FileRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):
-    """The files below the tail; `whole` holds those of tables without buckets."""
+    """The files below the tail; `unbucketed`, stored as `whole`, holds those of tables without buckets."""
 
-    whole: dict[str, FileRef] = msgspec.field(default_factory=dict)
+    unbucketed: dict[str, FileRef] = msgspec.field(name="whole", default_factory=dict)
     index: Ref | None = None
 
 
@@ -76,11 +76,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     tail: dict[str, tuple[FileRef, ...]] = msgspec.field(default_factory=dict)  # oldest first
     base: Base = Base()
 
-    def named(self) -> Iterator[FileRef]:
+    def named_files(self) -> Iterator[FileRef]:
         """Every file that the manifest itself names."""
         for files in self.tail.values():
             yield from files
-        yield from self.base.whole.values()
+        yield from self.base.unbucketed.values()
 
 
 class CommitOperation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

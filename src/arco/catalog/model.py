@@ -217,5 +217,5 @@ def to_columns(row: AnyRow) -> dict[str, object]:
 
 def from_columns(kind: type[R_co], values: dict[str, object]) -> R_co:
     """The row from the columns of a file; nulls become the default of their field."""
-    given = {name: value for name, value in values.items() if value is not None}
-    return msgspec.convert(given, kind, strict=False)
+    present = {name: value for name, value in values.items() if value is not None}
+    return msgspec.convert(present, kind, strict=False)

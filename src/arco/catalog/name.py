@@ -38,24 +38,24 @@ _UNSEEN = frozenset({"Cc", "Cf", "Mn", "Me", "Zl", "Zp", "Zs"})
 _FILLERS = frozenset(".\u115f\u1160\u3164\uffa0\u2800")
 
 
-def check_name(name: str, what: str) -> str:
-    """`name` as it is, if a catalog, schema or table may be called so; `what` is for the message."""
+def check_name(name: str, kind: str) -> str:
+    """`name` as it is, if a catalog, schema or table may be called so; `kind` is for the message."""
     if "/" in name or "\\" in name:
-        raise _not_a_name(name, what, "it holds a slash or a backslash")
+        raise _not_a_name(name, kind, "it holds a slash or a backslash")
     if name != name.strip():
-        raise _not_a_name(name, what, "it starts or ends with white space")
-    return check_column_name(name, what)
+        raise _not_a_name(name, kind, "it starts or ends with white space")
+    return check_column_name(name, kind)
 
 
-def check_column_name(name: str, what: str = "column") -> str:
+def check_column_name(name: str, kind: str = "column") -> str:
     """`name` as it is, if a column may be called so: files come with slashes and blanks in theirs."""
     if problem := _problem(name):
-        raise _not_a_name(name, what, problem)
+        raise _not_a_name(name, kind, problem)
     return name
 
 
-def _not_a_name(name: str, what: str, problem: str) -> Invalid:
-    return Invalid(f"{what} {name[:80]!r} is not a valid name: {problem}")
+def _not_a_name(name: str, kind: str, problem: str) -> Invalid:
+    return Invalid(f"{kind} {name[:80]!r} is not a valid name: {problem}")
 
 
 def _problem(name: str) -> str | None:
@@ -66,7 +66,7 @@ def _problem(name: str) -> str | None:
     if match := _DECEIVING.search(name):
         return f"it holds U+{ord(match[0]):04X}, which hides or reorders what people see"
     if not any(_is_visible(letter) for letter in name):
-        return "it has nothing but dots and what cannot be seen"
+        return "it contains only dots and invisible characters"
     return None
 
 

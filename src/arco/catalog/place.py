@@ -23,33 +23,33 @@ async def take_place(view: Lookup, row: TableRow, context: DecisionContext) -> t
     """The row that records the location of a table; `Conflict` if it overlaps that of another."""
     if row.location is None:
         return ()
-    place = place_name(row.location)
-    await _refuse_taken(view, row, place)
-    if managed_by(place) == row.table_id:
+    location = place_name(row.location)
+    await _refuse_overlap(view, row, location)
+    if managed_by(location) == row.table_id:
         return ()
-    recorded = await view.place(place, row.table_id)
+    recorded = await view.place(location, row.table_id)
     if recorded is not None:
         return (updated(recorded.row, context, dropped_at=None),)
-    values = {"location": place, "table_id": row.table_id, "format": row.format}
+    values = {"location": location, "table_id": row.table_id, "format": row.format}
     return (msgspec.convert(values | creation_fields(context), PlaceRow),)
 
 
 async def take_places(
     view: Lookup, row: TableRow, paths: Sequence[str], context: DecisionContext
 ) -> tuple[PlaceRow, ...]:
-    """The rows for the location of a table and its other paths; each place is recorded once."""
-    taken: dict[str, PlaceRow] = {}
+    """The rows for the location of a table and its other paths; each location is recorded once."""
+    rows: dict[str, PlaceRow] = {}
     for location in (row.location, *paths):
         relocated = msgspec.structs.replace(row, location=location)
-        for place in await take_place(view, relocated, context):
-            taken.setdefault(place.location, place)
-    return tuple(taken.values())
+        for place_row in await take_place(view, relocated, context):
+            rows.setdefault(place_row.location, place_row)
+    return tuple(rows.values())
 
 
 async def refuse_taken_since(view: Lookup, row: TableRow) -> None:
     """`Conflict` if another table has taken a location of a dropped table."""
     for stored in await view.places_of(row.table_id):
-        await _refuse_taken(view, row, stored.row.location)
+        await _refuse_overlap(view, row, stored.row.location)
 
 
 async def leave_place(
@@ -64,19 +64,19 @@ async def leave_place(
     return (updated(recorded.row, context, dropped_at=context.at),)
 
 
-async def _refuse_taken(view: Lookup, row: TableRow, place: str) -> None:
-    for stored in await view.places_around(place):
+async def _refuse_overlap(view: Lookup, row: TableRow, location: str) -> None:
+    for stored in await view.places_around(location):
         other = stored.row
         if other.table_id == row.table_id or not _EXCLUSIVE & {other.format, row.format}:
             continue
         if await view.is_held(other.table_id):
-            raise _taken()
-    maker = managed_by(place)
+            raise _overlap_conflict()
+    maker = managed_by(location)
     if maker is not None and maker != row.table_id and await view.is_held(maker):
-        raise _taken()
+        raise _overlap_conflict()
 
 
-def _taken() -> Conflict:
+def _overlap_conflict() -> Conflict:
     refusal = Conflict("the location or path of this table overlaps with that of another table")
     refusal.add_note("Choose another location, or drop that table first.")
     return refusal

@@ -123,7 +123,7 @@ def published_by_task(
     )
 
 
-_REMEMBERED = 100_000
+_MAX_PUBLICATIONS = 100_000
 
 
 class PublicationLog:
@@ -137,6 +137,7 @@ class PublicationLog:
     ) -> None:
         self._read = read
         self._retention_ms = retention_ms
+        # Not an `LruCache`: None is a value (an entry without a publication), and the oldest goes first.
         self._publications: OrderedDict[tuple[str, int], Publication | None] = OrderedDict()
 
     async def own(
@@ -153,7 +154,7 @@ class PublicationLog:
                 f"the attempt says that it was dispatched at version {attempt.dispatched_at_number}, "
                 f"and the table is at {head.number}"
             )
-        later = await self.above(chain, attempt.dispatched_at_number, head)
+        later = await self.publications_since(chain, attempt.dispatched_at_number, head)
         status = publication_status(attempt, later)
         if status.lost_to is not None:
             raise AttemptFenced(_reason(status.lost_to))
@@ -161,17 +162,19 @@ class PublicationLog:
             self._refuse_old(attempt, chain.store.runtime.clock.now_ms())
         return status.done
 
-    async def above(self, chain: Chain, since: int, head: Head) -> list[NumberedPublication]:
+    async def publications_since(
+        self, chain: Chain, since: int, head: Head
+    ) -> list[NumberedPublication]:
         """All publications and fences above a number, up to `head`; `AttemptFenced` if some are gone."""
         if head.entry is not None:
             self.learn(chain, head.entry)
-        wanted = range(since + 1, head.number + 1)
+        numbers = range(since + 1, head.number + 1)
         publications = {
             n: self._publications[chain.path, n]
-            for n in wanted
+            for n in numbers
             if (chain.path, n) in self._publications
         }
-        missing = [number for number in wanted if number not in publications]
+        missing = [number for number in numbers if number not in publications]
         if missing:
             try:
                 entries = await chain.history(missing[0], missing[-1])
@@ -189,7 +192,7 @@ class PublicationLog:
     def learn(self, chain: Chain, entry: Entry) -> Publication | None:
         """Remember an entry that was read or written."""
         publication = self._publications[chain.path, entry.number] = self._read(entry)
-        while len(self._publications) > _REMEMBERED:
+        while len(self._publications) > _MAX_PUBLICATIONS:
             self._publications.popitem(last=False)
         return publication
 

@@ -44,7 +44,8 @@ class SnapshotReader:
         self._files = StateFileCache(store, capacity_bytes=cache_bytes)
         self.nothing = Snapshot(self._files, None)
         self._recent = LruCache[str, Snapshot](_SNAPSHOTS)
-        self._warming: Task[None] | None = None  # a reference, so that the task is not collected
+        # Never read: the reference keeps the running task from being garbage-collected.
+        self._warming_task: Task[None] | None = None
 
     async def head(self) -> Snapshot:
         """The newest snapshot: it includes all that was published before this call."""
@@ -60,12 +61,12 @@ class SnapshotReader:
         """The snapshot at a number, a commit id or a time; None is the newest."""
         if as_of is None:
             return await self.head()
-        wanted = parse_as_of(as_of)
-        if isinstance(wanted, int):
-            return await self.at_number(wanted)
-        if isinstance(wanted, str):
-            return self._snapshot(await search_commit(self.chain, Ulid(wanted)))
-        return self._snapshot(await search_time(self.chain, wanted))
+        version = parse_as_of(as_of)
+        if isinstance(version, int):
+            return await self.at_number(version)
+        if isinstance(version, str):
+            return self._snapshot(await search_commit(self.chain, Ulid(version)))
+        return self._snapshot(await search_time(self.chain, version))
 
     async def at_number(self, number: int) -> Snapshot:
         """The snapshot of one manifest, or `NotFound` if it is above the head or was collected."""
@@ -108,7 +109,7 @@ class SnapshotReader:
 
     def _begin(self, entry: Entry) -> None:
         """Read what every look-up needs, while the chain verifies that this is the head."""
-        self._warming = self.store.runtime.tasks.spawn(self._warm(self._snapshot(entry)))
+        self._warming_task = self.store.runtime.tasks.spawn(self._warm(self._snapshot(entry)))
 
     async def _warm(self, snapshot: Snapshot) -> None:
         try:

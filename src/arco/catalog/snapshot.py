@@ -120,8 +120,8 @@ class Snapshot(Lookup):
             yield from reversed(self.manifest.tail.get(table.name, ()))
 
     def _unbucketed(self, table: StateTable) -> Iterator[FileRef]:
-        if self.manifest is not None and table.name in self.manifest.base.whole:
-            yield self.manifest.base.whole[table.name]
+        if self.manifest is not None and table.name in self.manifest.base.unbucketed:
+            yield self.manifest.base.unbucketed[table.name]
 
     async def _refs(self, table: StateTable, value: str) -> list[FileRef]:
         """The files that may hold rows with a value in the bucket's column, newest first."""
@@ -161,14 +161,14 @@ async def _in_schema(
     snapshot: Snapshot, schema_id: str, *, dropped: bool
 ) -> AsyncIterator[TableRow]:
     after: str | None = None
-    behind: str | None = None
+    after_id: str | None = None
     while True:
         tables = await snapshot.tables(
-            schema_id, after=after, behind=behind, limit=_TABLES_PER_READ, dropped=dropped
+            schema_id, after=after, after_id=after_id, limit=_TABLES_PER_READ, dropped=dropped
         )
         for table in tables:
             yield table.row
         if len(tables) < _TABLES_PER_READ:
             return
         after = tables[-1].row.name
-        behind = tables[-1].row.table_id if dropped else None
+        after_id = tables[-1].row.table_id if dropped else None

@@ -144,8 +144,9 @@ class StateFile:
         if self._rows.num_rows <= _SMALL_ROWS:
             return self._by_key.get(key)
         # A dict of a million keys would take a second to build and much memory; a scan is cheap.
-        last = self._keys[-1]
-        for index in pc.indices_nonzero(pc.equal(last, pa.scalar(key[-1], last.type))).to_pylist():
+        last_key_column = self._keys[-1]
+        matches = pc.equal(last_key_column, pa.scalar(key[-1], last_key_column.type))
+        for index in pc.indices_nonzero(matches).to_pylist():
             if self.key(index) == key:
                 return int(index)
         return None
@@ -186,8 +187,8 @@ class StateFile:
     def rows(self, indexes: Sequence[int]) -> list[AnyRow]:
         if len(indexes) == 1:
             return [self._row(indexes[0])]
-        wanted = pa.array(indexes, pa.int64())
-        return self._decode([column.take(wanted) for column in self._columns.values()])
+        positions = pa.array(indexes, pa.int64())
+        return self._decode([column.take(positions) for column in self._columns.values()])
 
     def _row(self, index: int) -> AnyRow:
         """One row; a few stay decoded, because every request reads its catalog and its schema."""

@@ -15,6 +15,7 @@ from arco.core.errors import Conflict
 from arco.storage.chain import Chain, Head
 from arco.storage.store import Store
 
+# The stored path keeps the old name of these entries: existing stores have it.
 UNRESOLVED_NAMES = "_catalog/iceberg_doubts/names"
 
 # A younger entry may belong to an operation that has recorded it and not begun yet.
@@ -60,18 +61,18 @@ class UnresolvedNames:
 
         Also if they are recorded: another process may be removing them now.
         """
-        wanted = tuple(table_ids)
+        new_ids = tuple(table_ids)
         while True:
             head, now = await self.chain.head(), self._clock.now_ms()
-            known = _ids(head)
-            kept = {
+            recorded = _ids(head)
+            still_unresolved = {
                 each: since
-                for each, since in known.items()
-                if each not in wanted and await still_open(each, now - since > _SETTLED_MS)
+                for each, since in recorded.items()
+                if each not in new_ids and await still_open(each, now - since > _SETTLED_MS)
             }
             try:
                 await self.chain.append(
-                    head, UnresolvedNamesEntry(open=kept | dict.fromkeys(wanted, now))
+                    head, UnresolvedNamesEntry(open=still_unresolved | dict.fromkeys(new_ids, now))
                 )
                 return
             except Conflict:

@@ -18,7 +18,7 @@ class BaseFiles:
     """The base file of each bucket of each table."""
 
     def __init__(self, base: Base, index: BaseIndex | None = None) -> None:
-        self._whole = dict(base.whole)
+        self._whole = dict(base.unbucketed)
         tables = {} if index is None else index.tables
         self._buckets = {name: dict(files) for name, files in tables.items()}
 
@@ -51,7 +51,7 @@ class BaseFiles:
 
     def base(self, index: Ref | None) -> Base:
         """The base as a manifest names it."""
-        return Base(whole=dict(self._whole), index=index)
+        return Base(unbucketed=dict(self._whole), index=index)
 
     def new_index(self, domain: str, attempt: str) -> tuple[Ref, bytes]:
         """The index of the current base files, not created yet."""

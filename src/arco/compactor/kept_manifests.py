@@ -64,7 +64,7 @@ class KeptManifests:
         if self.head < 0:
             self.oldest = manifest.watermark
         self.newest = manifest.watermark
-        self.files.update(ref.path for ref in manifest.named())
+        self.files.update(ref.path for ref in manifest.named_files())
         self.records[number] = manifest.commit
         index = manifest.base.index
         if index is not None and index.path not in self._indexes:

@@ -96,7 +96,7 @@ def check_added(record: Commit, manifest: Manifest, parent: Manifest | None, num
 
 
 def _named(manifest: Manifest) -> Iterator[tuple[str, str]]:
-    for file in manifest.named():
+    for file in manifest.named_files():
         yield file.path, file.sha256
     if manifest.base.index is not None:
         yield manifest.base.index.path, manifest.base.index.sha256

@@ -227,7 +227,7 @@ class _Rebuild:
 
     def _change(self, parent: Manifest | None, commit_ulid: str) -> ManifestChange:
         refs = [Ref(path=ref.path, sha256=ref.sha256) for ref in self._files()]
-        old = [] if parent is None else [ref.path for ref in parent.named()]
+        old = [] if parent is None else [ref.path for ref in parent.named_files()]
         if parent is not None and parent.base.index is not None:
             old.append(parent.base.index.path)
         return ManifestChange(

@@ -146,7 +146,7 @@ def _files(manifest: Manifest, index: BaseIndex) -> Iterable[tuple[str, FileRef,
     """Every file of a state, with its table and whether it belongs to the tail."""
     for name, tail in manifest.tail.items():
         yield from ((name, ref, True) for ref in tail)
-    for name, ref in manifest.base.whole.items():
+    for name, ref in manifest.base.unbucketed.items():
         yield name, ref, False
     for name, buckets in index.tables.items():
         yield from ((name, ref, False) for ref in buckets.values())

@@ -44,7 +44,7 @@ def find_java() -> Java | NoJava:
     if not os.access(command, os.X_OK):
         return NoJava(f"JAVA_HOME has no {command}")
     try:
-        asked = subprocess.run(  # noqa: S603 - the program that Spark itself would start
+        process = subprocess.run(  # noqa: S603 - the program that Spark itself would start
             [command, "-version"],
             capture_output=True,
             text=True,
@@ -53,7 +53,7 @@ def find_java() -> Java | NoJava:
         )
     except (OSError, subprocess.SubprocessError):
         return NoJava(f"{command} does not start")  # such as macOS's stub without a Java behind it
-    version = _VERSION.search(asked.stderr + asked.stdout)
+    version = _VERSION.search(process.stderr + process.stdout)
     if version is None:
         return NoJava(f"{command} does not print its version")
     return Java(command, int(version[1]))

@@ -1,4 +1,4 @@
-"""The scope of a tenant's workspace, and the one place that spells it as a path (law 10).
+"""The scope of a tenant's workspace, and the only module that spells it as a path (law 10).
 
 Names are lower-case ASCII, because a local disk may fold case or normalise Unicode, and two tenants
 must never share one directory (P4). The `tenant=` and `workspace=` labels and the closing slash

@@ -186,12 +186,12 @@ async def _outcomes(work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseExce
             outcomes.append(begun.result)
             continue
         others = asyncio.gather(*work[number + 1 :], return_exceptions=True)
-        last: T | BaseException = await _last(begun, others)
-        return [*outcomes, last, *await others]
+        last_outcome: T | BaseException = await _last_outcome(begun, others)
+        return [*outcomes, last_outcome, *await others]
     return outcomes
 
 
-async def _last(begun: _Begun[T], others: "asyncio.Future[Any]") -> T | BaseException:
+async def _last_outcome(begun: _Begun[T], others: "asyncio.Future[Any]") -> T | BaseException:
     """The outcome of the coroutine that runs in this task; if the task is cancelled, so are the others."""
     task = asyncio.current_task()
     before = task.cancelling() if task is not None else 0

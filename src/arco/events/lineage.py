@@ -210,8 +210,8 @@ def _count_pairs(observed: LineageObserved) -> RowVolume:
 
 def _context_bytes(observed: LineageObserved) -> int:
     """The text that every row of an observation repeats."""
-    named = (observed.pipeline_id, observed.execution_id, observed.task_id)
-    return sum(len(each or "") for each in named)
+    ids = (observed.pipeline_id, observed.execution_id, observed.task_id)
+    return sum(len(each or "") for each in ids)
 
 
 def _name_bytes(datasets: Iterable[_Dataset]) -> int:

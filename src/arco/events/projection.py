@@ -68,10 +68,10 @@ class EventBatch(Generic[P]):
             b"".join((mark, line.payload, (line.source.execution_id or "").encode()))
             for line in lines
         ]
-        ahead = [place for place, line in enumerate(lines) if line.occurred_at > line.received_at]
-        for place in ahead:  # a clock that is ahead of the receiver's does not win (P19)
-            at[place] = to_micros(lines[place].received_at)
-            contents[place] += b"\0%d" % occurred_us[place]
+        ahead = [index for index, line in enumerate(lines) if line.occurred_at > line.received_at]
+        for index in ahead:  # a clock that is ahead of the receiver's does not win (P19)
+            at[index] = to_micros(lines[index].received_at)
+            contents[index] += b"\0%d" % occurred_us[index]
         sequences = [line.source.sequence or 0 for line in lines]
         event_ids = [line.event_id for line in lines]
         digests = [sha256(content).digest() for content in contents]
@@ -84,15 +84,15 @@ class EventBatch(Generic[P]):
     def explode(self, parts: Callable[[P], Iterable[Q]]) -> "EventBatch[Q]":
         """A row for each part of each event."""
         exploded = [
-            (place, part) for place, payload in enumerate(self.payloads) for part in parts(payload)
+            (index, part) for index, payload in enumerate(self.payloads) for part in parts(payload)
         ]
-        places = [place for place, _ in exploded]
+        indexes = [index for index, _ in exploded]
         return EventBatch(
             [part for _, part in exploded],
-            [self.lines[place] for place in places],
-            self.event_numbers[places],
-            self.occurred_us[places],
-            self.order_suffixes[places],
+            [self.lines[index] for index in indexes],
+            self.event_numbers[indexes],
+            self.occurred_us[indexes],
+            self.order_suffixes[indexes],
         )
 
     def fields(self, *names: str) -> dict[str, Values]:
@@ -127,10 +127,10 @@ class EventBatch(Generic[P]):
 
     def times(self, name: str) -> Values:
         """A payload field of times; rows without one get the time of the event."""
-        given = self.field(name)
-        if not any(given):
+        times = self.field(name)
+        if not any(times):
             return self.occurred_us
-        pairs = zip(given, self.occurred_us.tolist(), strict=True)
+        pairs = zip(times, self.occurred_us.tolist(), strict=True)
         return [occurred if time is None else to_micros(time) for time, occurred in pairs]
 
     def execution_ids(self) -> list[str | None]:

@@ -193,13 +193,13 @@ class _EventGroup:
 
     def part_ranges(self, payloads: Sequence[Any]) -> Iterator[tuple[int, int]]:
         """Start and end of runs of events that make no more rows than a part may have."""
-        start, made = 0, RowVolume()
-        for place, payload in enumerate(payloads):
+        start, volume = 0, RowVolume()
+        for index, payload in enumerate(payloads):
             count = count_payload(self.kind.type, payload)
-            if place > start and made.plus(count).is_above(PART_ROWS, PART_TEXT_BYTES):
-                yield start, place
-                start, made = place, RowVolume()
-            made = made.plus(count)
+            if index > start and volume.plus(count).is_above(PART_ROWS, PART_TEXT_BYTES):
+                yield start, index
+                start, volume = index, RowVolume()
+            volume = volume.plus(count)
         if start < len(payloads):
             yield start, len(payloads)
 
@@ -212,7 +212,7 @@ class _EventGroup:
     ) -> tuple[list[tuple[str, pa.Table]], int]:
         """The rows of some events by table, and how many events are too late for all their tables."""
         batch = EventBatch.of(self.kind.mark, lines, payloads)
-        late, kept = set[int](), set[int]()
+        late_events, retained_events = set[int](), set[int]()
         tables = []
         for projection in self.kind.projections:
             if not wants(projection.table.name):
@@ -220,12 +220,14 @@ class _EventGroup:
             table, rows = projection.table, projection.rows(batch)
             stays = rows.batch.occurred_us >= bounds.get(table.name, _NO_BOUND)
             if stays.any():
-                made = _to_arrow(table, {**rows.columns, OCCURRED: rows.batch.occurred_us})
-                tables.append((table.name, made if stays.all() else made.filter(pa.array(stays))))
+                arrow_table = _to_arrow(table, {**rows.columns, OCCURRED: rows.batch.occurred_us})
+                if not stays.all():
+                    arrow_table = arrow_table.filter(pa.array(stays))
+                tables.append((table.name, arrow_table))
             if bounds:
-                kept.update(rows.batch.event_numbers[stays].tolist())
-                late.update(rows.batch.event_numbers[~stays].tolist())
-        return tables, len(late - kept)
+                retained_events.update(rows.batch.event_numbers[stays].tolist())
+                late_events.update(rows.batch.event_numbers[~stays].tolist())
+        return tables, len(late_events - retained_events)
 
 
 class _SegmentReader:
@@ -293,10 +295,10 @@ class _SegmentReader:
         for group, payloads in grouped:
             received += [event.received_at for event in group.events]
             for start, end in group.part_ranges(payloads):
-                made, late = group.project(
+                tables, late = group.project(
                     group.events[start:end], payloads[start:end], self._bounds, self.wants
                 )
-                yield SegmentRows(rows=dict(made), late=late)
+                yield SegmentRows(rows=dict(tables), late=late)
         rows = {}
         if self.quarantined:
             columns = dict(zip(QUARANTINE_COLUMNS, zip(*self._rejected, strict=True), strict=True))

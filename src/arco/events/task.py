@@ -242,7 +242,7 @@ def _unfinished_partition(batch: EventBatch[F]) -> ProjectedRows:
 
 
 _TASK = {"execution_id": "run-7", "task_id": "load"}
-_PLACE = {"table_id": "tbl-orders", "partition_values": {"date": "2026-05-01"}}
+_PARTITION = {"table_id": "tbl-orders", "partition_values": {"date": "2026-05-01"}}
 
 KINDS: tuple[EventKind, ...] = (
     event_kind(
@@ -269,7 +269,7 @@ KINDS: tuple[EventKind, ...] = (
             "task_name": "load_orders",
             "attempt": 1,
             "worker": "worker-3",
-            **_PLACE,
+            **_PARTITION,
         },
     ),
     event_kind(
@@ -284,7 +284,7 @@ KINDS: tuple[EventKind, ...] = (
             "status": "SUCCESS",
             "attempt": 1,
             "duration_ms": 12_500,
-            **_PLACE,
+            **_PARTITION,
             "published_version": 12,
             "input_tables": ["tbl-raw-orders"],
             "output_tables": ["tbl-orders"],
@@ -302,7 +302,7 @@ KINDS: tuple[EventKind, ...] = (
         TaskLost,
         Projection(TASKS, _lost),
         Projection(PARTITIONS, _unfinished_partition),
-        example={**_TASK, "attempt": 1, "reason": "lease_expired", **_PLACE},
+        example={**_TASK, "attempt": 1, "reason": "lease_expired", **_PARTITION},
     ),
     event_kind(
         "task_retry_scheduled",

@@ -275,13 +275,13 @@ def encode_order_suffixes(
     `at_us` is the earlier of when the event occurred and when it was received; a digest is the SHA-256 of
     the content of the event.
     """
-    made = np.empty(len(at_us), _SUFFIX)
-    made["at"] = at_us.view(np.uint64) + _EPOCH
-    made["sequence"] = sequences
-    made["event_id"] = [each.encode() for each in event_ids]
+    suffixes = np.empty(len(at_us), _SUFFIX)
+    suffixes["at"] = at_us.view(np.uint64) + _EPOCH
+    suffixes["sequence"] = sequences
+    suffixes["event_id"] = [each.encode() for each in event_ids]
     every = np.frombuffer(b"".join(digests), _SUFFIX["digest"])
-    made["digest"] = every.reshape(len(made), -1)[:, 0]  # the first bytes of each digest
-    return made
+    suffixes["digest"] = every.reshape(len(suffixes), -1)[:, 0]  # the first bytes of each digest
+    return suffixes
 
 
 def encode_orders(
@@ -298,10 +298,11 @@ def encode_orders(
     `causal` is an attempt, a published version or a generation. An event that is `beneath` sorts below all
     others of its rank whatever their times: a declaration below an observation.
     """
-    made = np.empty(len(suffixes), _ORDER)
-    made["sticky"], made["causal"], made["rank"], made["suffix"] = sticky, causal, rank, suffixes
-    made["suffix"]["at"] -= np.where(beneath, _EPOCH, np.uint64(0))
-    ends = np.arange(0, made.nbytes + 1, _ORDER.itemsize, dtype=np.int32)
+    orders = np.empty(len(suffixes), _ORDER)
+    orders["sticky"], orders["causal"] = sticky, causal
+    orders["rank"], orders["suffix"] = rank, suffixes
+    orders["suffix"]["at"] -= np.where(beneath, _EPOCH, np.uint64(0))
+    ends = np.arange(0, orders.nbytes + 1, _ORDER.itemsize, dtype=np.int32)
     return pa.Array.from_buffers(
-        pa.binary(), len(made), [None, pa.py_buffer(ends), pa.py_buffer(made)]
+        pa.binary(), len(orders), [None, pa.py_buffer(ends), pa.py_buffer(orders)]
     )

@@ -132,12 +132,14 @@ class StateTable:
 
     def _check_sortable(self) -> None:
         """Rows are sorted by keys, file order and merge orders; lists and maps cannot be sorted."""
-        ordered = {column.name for column in self.columns if column.kind not in _UNSORTABLE}
-        wanted = {*self.key, *self.sort}
+        sortable = {column.name for column in self.columns if column.kind not in _UNSORTABLE}
+        sort_columns = {*self.key, *self.sort}
         for rule in self.rules:
-            wanted |= {*(rule.order or rule.columns)}
-        if wanted - ordered:
-            raise Invalid(f"{self.name}: rows cannot be sorted by {sorted(wanted - ordered)}")
+            sort_columns |= {*(rule.order or rule.columns)}
+        if sort_columns - sortable:
+            raise Invalid(
+                f"{self.name}: rows cannot be sorted by {sorted(sort_columns - sortable)}"
+            )
 
     @property
     def sort(self) -> tuple[str, ...]:

@@ -36,16 +36,16 @@ _DESCRIBED = columns(comment=STRING, properties=TEXTS, tags=STRINGS, owner=STRIN
 def _table(
     name: str,
     key: tuple[str, ...],
-    named: tuple[StateColumn, ...],
+    columns: tuple[StateColumn, ...],
     *,
     parent: tuple[str, ...],
     label: str,
     bucket: BucketSpec | None = None,
 ) -> StateTable:
     """A Tier 1 table: all columns but the key are merged together, by the commit."""
-    rest = tuple(column.name for column in named if column.name not in key)
+    rest = tuple(column.name for column in columns if column.name not in key)
     rule = MergeRule(MergeStrategy.LAST, rest, (COMMIT, POSITION))
-    return StateTable(name, key, (*named, *_ORDER), (rule,), parent, label, bucket)
+    return StateTable(name, key, (*columns, *_ORDER), (rule,), parent, label, bucket)
 
 
 CATALOGS = _table(

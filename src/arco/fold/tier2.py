@@ -37,7 +37,7 @@ def _order(name: str) -> StateColumn:
     return StateColumn(name, BYTES)
 
 
-def _last(order: str, *names: str) -> MergeRule:
+def _last_by(order: str, *names: str) -> MergeRule:
     """A group of columns, all taken from the event that is highest in the order."""
     return MergeRule(MergeStrategy.LAST, names, (order,))
 
@@ -68,7 +68,7 @@ EXECUTIONS = StateTable(
         *(_order("_status"), _OCCURRED),
     ),
     rules=(
-        _last("_status", "status", "completed_at", "duration_ms", "error_message"),
+        _last_by("_status", "status", "completed_at", "duration_ms", "error_message"),
         *_set_once("pipeline_id", "pipeline_name", "trigger_type", "triggered_by", "run_key"),
         *_set_once("plan_id"),
         *_latest(OCCURRED),
@@ -93,9 +93,9 @@ TASKS = StateTable(
         *(_order("_status"), _order("_started"), _order("_outcome"), _OCCURRED),
     ),
     rules=(
-        _last("_status", "status", "attempt", "completed_at", "duration_ms", "error_message"),
-        _last("_started", "started_at", "worker"),
-        _last(
+        _last_by("_status", "status", "attempt", "completed_at", "duration_ms", "error_message"),
+        _last_by("_started", "started_at", "worker"),
+        _last_by(
             *("_outcome", "input_tables", "output_tables", "input_partitions", "output_partitions"),
             *("rows_read", "rows_written", "bytes_read", "bytes_written", "metrics"),
         ),
@@ -119,9 +119,9 @@ PARTITIONS = StateTable(
         *(_OCCURRED, StateColumn("last_successful_execution_id")),
     ),
     rules=(
-        _last("_named", "partition_key", "partition_values"),
-        _last("_status", "status", "error_message", "last_execution_id"),
-        _last(
+        _last_by("_named", "partition_key", "partition_values"),
+        _last_by("_status", "status", "error_message", "last_execution_id"),
+        _last_by(
             *("_data", "row_count", "size_bytes", "materialization_id", "input_fingerprint"),
             *("code_fingerprint", "last_successful_run", "last_successful_execution_id"),
         ),
@@ -143,7 +143,7 @@ QUALITY_RESULTS = StateTable(
         *(StateColumn("task_id"), StateColumn("checked_at", TIME), _order(ORDER), _OCCURRED),
     ),
     rules=(
-        _last(
+        _last_by(
             *(ORDER, "partition_id", "check_name", "check_type", "status", "severity"),
             *("blocking", "expected_value", "actual_value", "message", "execution_id", "task_id"),
             "checked_at",
@@ -163,7 +163,7 @@ TABLE_STATS = StateTable(
         *(StateColumn("source"), _order(ORDER), _OCCURRED),
     ),
     rules=(
-        _last(ORDER, "row_count", "size_bytes", "file_count", "snapshot_id", "source"),
+        _last_by(ORDER, "row_count", "size_bytes", "file_count", "snapshot_id", "source"),
         *_latest("last_modified_at", OCCURRED),
     ),
     parent=(),
@@ -181,7 +181,7 @@ COLUMN_STATS = StateTable(
         *(_order(ORDER), _OCCURRED),
     ),
     rules=(
-        _last(
+        _last_by(
             *(ORDER, "column_name", "row_count", "null_count", "distinct_count", "min_value"),
             *("max_value", "size_bytes", "snapshot_id", "source"),
         ),
@@ -202,7 +202,7 @@ TABLE_COMMITS = StateTable(
         *(StateColumn("committed_at", TIME), _order(ORDER), _OCCURRED),
     ),
     rules=(
-        _last(
+        _last_by(
             *(ORDER, "commit_id", "operation", "actor", "engine", "update_source"),
             *("snapshot_id", "metadata_location", "changed", "added_rows", "added_bytes"),
             "committed_at",
@@ -222,7 +222,7 @@ SCHEDULES = StateTable(
         *(StateColumn("last_run_key"), _order(ORDER), _OCCURRED),
     ),
     rules=(
-        _last(ORDER, "definition", "status", "last_tick_at", "next_at", "last_run_key"),
+        _last_by(ORDER, "definition", "status", "last_tick_at", "next_at", "last_run_key"),
         *_set_once("pipeline_id"),
         *_latest(OCCURRED),
     ),
@@ -239,7 +239,7 @@ SENSORS = StateTable(
         *(_order(ORDER), _OCCURRED),
     ),
     rules=(
-        _last(
+        _last_by(
             *(ORDER, "definition", "status", "cursor", "cursor_number", "evaluated_at"),
             *("next_at", "error_message"),
         ),
@@ -259,7 +259,7 @@ BACKFILLS = StateTable(
         *(_order("_status"), _OCCURRED),
     ),
     rules=(
-        _last("_status", "status", "error_message"),
+        _last_by("_status", "status", "error_message"),
         *_set_once("pipeline_id", "definition", "partitions_total", "chunks_planned"),
         *_latest("updated_at", OCCURRED),
         *_earliest("created_at"),
@@ -277,7 +277,7 @@ PARTITION_VALUES = StateTable(
         *(_order(ORDER), _OCCURRED),
     ),
     rules=(
-        _last(ORDER, "status", "execution_id"),
+        _last_by(ORDER, "status", "execution_id"),
         *_earliest("added_at"),
         *_latest("removed_at", OCCURRED),
     ),
@@ -297,7 +297,7 @@ LINEAGE_EDGES = StateTable(
         *(_order(ORDER), _OCCURRED),
     ),
     rules=(
-        _last(
+        _last_by(
             *(ORDER, "source_name", "target_name", "transformation_sql", "pipeline_id"),
             *("execution_id", "soundness"),
         ),
@@ -342,7 +342,7 @@ PARTITION_LINEAGE = StateTable(
         *(StateColumn("execution_id"), StateColumn("observed_at", TIME), _order(ORDER), _OCCURRED),
     ),
     rules=(
-        _last(ORDER, "source_version", "rows_read", "bytes_read"),
+        _last_by(ORDER, "source_version", "rows_read", "bytes_read"),
         *_latest("observed_at", OCCURRED),
     ),
     parent=("target_table_id",),
@@ -358,7 +358,7 @@ SEARCH_DOCUMENTS = StateTable(
         *(_order(ORDER), _OCCURRED),
     ),
     rules=(
-        _last(ORDER, "kind", "title", "text", "tags", "removed", "indexed_at"),
+        _last_by(ORDER, "kind", "title", "text", "tags", "removed", "indexed_at"),
         *_latest(OCCURRED),
     ),
     parent=(),

@@ -156,7 +156,9 @@ class IcebergFences:
                 table_head = await context.heads.settle(await context.heads.of(table_id))
                 if table_head.location is None:
                     raise NotFound(f"there is no table {table_id}")
-                above = await context.published.above(chain, since, table_head.chain_head)
+                above = await context.published.publications_since(
+                    chain, since, table_head.chain_head
+                )
                 done = published_by_task(attempt.task, above)
                 if done is not None:
                     return done

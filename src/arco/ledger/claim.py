@@ -24,10 +24,11 @@ KEYS = "_catalog/idempotency/"
 MAX_REQUEST_MS = 10 * 60_000
 
 _READ_AHEAD = 3
-_MAX_DOUBTS = 3
+_MAX_REREADS = 3
 
 # Verdicts on a request that follow from the state of a chain. A denial, an overload or an internal error
-# says nothing about the request and is never recorded (P12).
+# says nothing about the request and is never recorded (P12). They are HTTP statuses because stored outcomes
+# contain the status of the answer.
 _VERDICTS = frozenset({400, 404, 406, 409, 410, 412, 413, 422})
 
 
@@ -92,22 +93,22 @@ async def read_key(chain: Chain) -> list[Entry]:
     how long the key lives, and whether each entry names its parent. A create that came too late for a
     deleted key would stand above the next claim as if it belonged to it (P14).
     """
-    for _ in range(1 + _MAX_DOUBTS):
-        entries = await _numbers(chain)
+    for _ in range(1 + _MAX_REREADS):
+        entries = await _read_entries(chain)
         if _follow_each_other(entries):
             return entries
         # Entries were created or collected between the probes: read again.
     raise Corrupt(f"the entries of {chain.path} do not follow each other")
 
 
-async def _numbers(chain: Chain) -> list[Entry]:
+async def _read_entries(chain: Chain) -> list[Entry]:
     entries: list[Entry] = []
-    asked = 0
-    while len(entries) == asked:
-        ahead = range(asked, asked + _READ_AHEAD)
+    probed = 0
+    while len(entries) == probed:
+        ahead = range(probed, probed + _READ_AHEAD)
         read = await chain.store.runtime.tasks.gather(*(chain.find(n) for n in ahead))
         entries += [entry for entry in read if entry is not None]
-        asked += _READ_AHEAD
+        probed += _READ_AHEAD
     return entries
 
 
@@ -171,13 +172,13 @@ async def unfinished_claims(store: Store, *, most: int) -> AsyncIterator[Unfinis
     only, since it lists (law 6).
     """
     clock = store.runtime.clock
-    seen, folder = 0, ""
+    looked_at, folder = 0, ""
     async for meta in _list_from_random_key(store):
         if meta.key.rpartition("/")[0] == folder:
             continue
         folder = meta.key.rpartition("/")[0]
-        seen += 1
-        if seen > most:
+        looked_at += 1
+        if looked_at > most:
             return
         chain, started = key_chain(store, folder), clock.elapsed_ms()
         numbers = await read_key(chain)

@@ -118,10 +118,12 @@ class SegmentFollower:
         streams = [each for each in self._watermark.open if everything or self._is_due(each)]
         unread = await self._store.runtime.tasks.gather(*(self._read_on(each) for each in streams))
         segments = self._bounded(dict(zip(streams, unread, strict=True)))
-        for last in {segment.stream: segment for segment in segments}.values():
-            self._watermark = self._watermark.folded(last.stream, last.seq, seal=last.seal)
-            if last.seal:
-                del self._targets[last.stream]
+        for last_segment in {segment.stream: segment for segment in segments}.values():
+            self._watermark = self._watermark.folded(
+                last_segment.stream, last_segment.seq, seal=last_segment.seal
+            )
+            if last_segment.seal:
+                del self._targets[last_segment.stream]
         if self._watermark == self._returned:
             return None
         self._returned = self._watermark
@@ -131,29 +133,29 @@ class SegmentFollower:
         async def probe(seq: int) -> SegmentLocation | None:
             return await find_location(self._store, self._domain, stream, seq)
 
-        first = self._watermark.open[stream] + 1
+        first_seq = self._watermark.open[stream] + 1
         # Cached segments exist and are no seals, so the search starts after them.
-        last, end = await last_present(probe, self._handed.last_consecutive(stream, first))
-        self._reschedule(stream, news=last >= first)
+        last_seq, end = await last_present(probe, self._handed.last_consecutive(stream, first_seq))
+        self._reschedule(stream, news=last_seq >= first_seq)
         is_sealed = end is not None and end.seal
         return [
-            SegmentLocation(stream, seq, seal=is_sealed and seq == last)
-            for seq in range(first, last + 1)
+            SegmentLocation(stream, seq, seal=is_sealed and seq == last_seq)
+            for seq in range(first_seq, last_seq + 1)
         ]
 
     def _bounded(self, available: Mapping[str, list[SegmentLocation]]) -> list[SegmentLocation]:
         """At most `most` segments: short streams in full, the others share the rest and are due at once."""
         space, waiting = self.most, sum(1 for several in available.values() if several)
-        kept: dict[str, list[SegmentLocation]] = {}
+        chosen: dict[str, list[SegmentLocation]] = {}
         for stream, several in sorted(available.items(), key=lambda each: len(each[1])):
             if not several:
                 continue
-            kept[stream] = several[: max(1, space // waiting)]
-            space -= len(kept[stream])
+            chosen[stream] = several[: max(1, space // waiting)]
+            space -= len(chosen[stream])
             waiting -= 1
-            if len(kept[stream]) < len(several):
+            if len(chosen[stream]) < len(several):
                 self.notify([stream])
-        return [segment for stream in available for segment in kept.get(stream, ())]
+        return [segment for stream in available for segment in chosen.get(stream, ())]
 
     async def _probe_slots(self) -> None:
         news = False

@@ -50,7 +50,7 @@ async def collect_segments(
         if (segment := _parse_listed(meta))
     ]
     still_open = await _open_streams(slots, watermark)
-    last = {segment.stream: segment.seq for segment in segments}
+    last_seqs = {segment.stream: segment.seq for segment in segments}
     sealed: dict[str, bool] = {}
     deleted = 0
     for segment in segments:
@@ -58,12 +58,12 @@ async def collect_segments(
         if stream in still_open:
             folded = segment.seq <= watermark.open.get(stream, -1)
         else:
-            folded = segment.seq < last[segment.stream]  # the last one is the seal
+            folded = segment.seq < last_seqs[segment.stream]  # the last one is the seal
         if not folded or segment.modified_ms > old_ms:
             continue
         if stream not in still_open and stream not in sealed:
             # A stream that has no slot and no seal is reported by anti-entropy, and not deleted here.
-            end = await find_segment(store, domain, stream, last[stream])
+            end = await find_segment(store, domain, stream, last_seqs[stream])
             sealed[stream] = end is not None and end.seal
         if sealed.get(stream, True):
             await store.delete(segment_key(domain, stream, segment.seq))
@@ -129,14 +129,14 @@ async def _seal(store: Store, domain: str, stream: str, folded: int) -> None:
         return await find_segment(store, domain, stream, seq)
 
     while True:
-        last, segment = await last_present(probe, folded)
+        last_seq, segment = await last_present(probe, folded)
         if segment is not None and segment.seal:
             return
         try:
-            seal = encode_seal(store.runtime, stream, last + 1)
-            await store.create(segment_key(domain, stream, last + 1), seal)
+            seal = encode_seal(store.runtime, stream, last_seq + 1)
+            await store.create(segment_key(domain, stream, last_seq + 1), seal)
         except Conflict:
-            folded = last
+            folded = last_seq
             continue
         return
 

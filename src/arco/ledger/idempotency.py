@@ -48,7 +48,7 @@ MAX_TAKEOVER_MS = 32_000  # longer than a server works on a request before it an
 DEFAULT_LIFE_MS = 24 * 3_600_000
 MIN_LIFE_MS = 3_600_000  # so that collectors need not read the claims of younger keys
 
-_SEEN = 10_000
+_MAX_FIRST_SEEN = 10_000
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class Idempotency:
         self._runtime: Runtime = store.runtime
         self._life_ms = life_ms
         self._longest_request_ms = longest_request_ms
-        self._first_seen = LruCache[str, float](_SEEN)
+        self._first_seen = LruCache[str, float](_MAX_FIRST_SEEN)
         self._recordings: dict[str, Task[None]] = {}
 
     async def once(
@@ -260,14 +260,14 @@ class Idempotency:
 
     def _takeover_in_ms(self, chain: Chain, entry: Entry) -> float:
         """How long the holder still has before a takeover: 2 s, doubled at each up to 32 s (P13)."""
-        now_ms, elapsed = self._runtime.clock.now_ms(), self._runtime.clock.elapsed_ms()
+        now_ms, elapsed_ms = self._runtime.clock.now_ms(), self._runtime.clock.elapsed_ms()
         key = chain.key(entry.number)
-        seen = self._first_seen.get(key)
-        if seen is None:
-            seen = elapsed
-            self._first_seen.put(key, seen)
+        first_seen_ms = self._first_seen.get(key)
+        if first_seen_ms is None:
+            first_seen_ms = elapsed_ms
+            self._first_seen.put(key, first_seen_ms)
         # The clock of the writer may be ahead: then the time since this process saw the entry counts.
-        age = max(now_ms - entry.created_ms, elapsed - seen)
+        age = max(now_ms - entry.created_ms, elapsed_ms - first_seen_ms)
         return min(TAKEOVER_MS * 2.0**entry.number, MAX_TAKEOVER_MS) - age
 
     async def _work(self, request: _KeyedRequest, mine: Head, claim: Claim) -> Answer | None:

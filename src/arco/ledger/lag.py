@@ -49,13 +49,13 @@ async def measure_lag(store: Store, domain: str, watermark: Watermark) -> Ledger
     """What waits to be folded; seals do not count."""
     batch = await SegmentFollower(store, domain, watermark).poll(everything=True)
     segments = [] if batch is None else [each for each in batch.segments if not each.seal]
-    first: dict[str, SegmentLocation] = {}
-    last: dict[str, SegmentLocation] = {}
+    first_segments: dict[str, SegmentLocation] = {}
+    last_segments: dict[str, SegmentLocation] = {}
     for location in segments:
-        first.setdefault(location.stream, location)
-        last[location.stream] = location
+        first_segments.setdefault(location.stream, location)
+        last_segments[location.stream] = location
     ends, summaries = (
-        list(dict.fromkeys([*first.values(), *last.values()])),
+        list(dict.fromkeys([*first_segments.values(), *last_segments.values()])),
         list[_SegmentSummary](),
     )
     for start in range(0, len(ends), _PARALLEL_READS):

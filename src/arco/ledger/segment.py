@@ -97,7 +97,7 @@ async def find_location(store: Store, domain: str, stream: str, seq: int) -> Seg
     first, newline, rest = raw.partition(b"\n")
     header = _read_header(first, stream, seq)
     if not newline or (header.seal and rest):
-        raise Corrupt(f"{_named(stream, seq)} does not begin like a segment")
+        raise Corrupt(f"{_describe(stream, seq)} does not begin like a segment")
     return SegmentLocation(stream, seq, header.seal)
 
 
@@ -120,7 +120,7 @@ def decode_segment(raw: bytes, stream: str, seq: int) -> Segment:
     end = raw.find(b"\n")
     header = _read_header(raw if end < 0 else raw[:end], stream, seq)
     if end < 0 or not raw.endswith(b"\n") or (header.seal and len(raw) > end + 1):
-        raise Corrupt(f"{_named(stream, seq)} does not end like a segment")
+        raise Corrupt(f"{_describe(stream, seq)} does not end like a segment")
     return Segment(stream, seq, header.seal, raw)
 
 
@@ -130,17 +130,17 @@ def decode_event(line: bytes) -> Envelope:
 
 
 def _read_header(line: bytes, stream: str, seq: int) -> SegmentHeader:
-    where = _named(stream, seq)
+    described = _describe(stream, seq)
     try:
         header = json.decode(line, SegmentHeader)
     except Invalid as problem:
-        raise Corrupt(f"{where} has no header: {problem}") from problem
+        raise Corrupt(f"{described} has no header: {problem}") from problem
     if header.format > FORMAT:
-        raise Corrupt(f"{where} has format {header.format}; upgrade Arco to read it")
+        raise Corrupt(f"{described} has format {header.format}; upgrade Arco to read it")
     if (header.stream, header.seq) != (stream, seq):
-        raise Corrupt(f"{where} says that it is segment {header.seq} of {header.stream}")
+        raise Corrupt(f"{described} says that it is segment {header.seq} of {header.stream}")
     return header
 
 
-def _named(stream: str, seq: int) -> str:
+def _describe(stream: str, seq: int) -> str:
     return f"segment {seq} of stream {stream}"

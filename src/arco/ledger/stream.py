@@ -76,5 +76,5 @@ class Watermark(msgspec.Struct, frozen=True):
 
     def folded(self, stream: str, seq: int, *, seal: bool) -> "Watermark":
         """The watermark with segment `seq` of `stream` folded; a seal closes the stream."""
-        rest = {each: last for each, last in self.open.items() if each != stream}
+        rest = {each: folded_seq for each, folded_seq in self.open.items() if each != stream}
         return Watermark(self.frontier, rest if seal else {**rest, stream: seq})

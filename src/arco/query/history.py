@@ -140,7 +140,7 @@ class ChainHistory:
 
     def _all_files(self, manifest: Manifest) -> list[FileRef]:
         """Every file of a manifest, including those of its index."""
-        files = [*manifest.named()]
+        files = [*manifest.named_files()]
         if manifest.base.index is not None:
             for buckets in self._indexes[manifest.base.index.sha256].tables.values():
                 files += buckets.values()
@@ -162,7 +162,7 @@ class ChainHistory:
             return []
         index = await snapshot.index()
         buckets = [ref for files in index.tables.values() for ref in files.values()]
-        files = [*snapshot.manifest.named(), *buckets]
+        files = [*snapshot.manifest.named_files(), *buckets]
         return [_manifest_row(snapshot.entry, snapshot.manifest, files)]
 
     def _streams(self, snapshot: Snapshot) -> list[tuple[object, ...]]:

@@ -44,7 +44,7 @@ T = TypeVar("T")
 Probe = Callable[[int], Awaitable[T | None]]
 
 _Pair = tuple[Entry | None, Entry | None]
-_Seen = Coroutine[Any, Any, FloorMark | _Pair]
+_FirstRead = Coroutine[Any, Any, FloorMark | _Pair]
 
 
 async def last_present(
@@ -248,10 +248,10 @@ class Chain:
             start, probed = max(hint.number, floor.floor), None
         else:
             # Mostly nothing was collected, so the first numbers are read together with the floor.
-            seen = await self.store.runtime.tasks.gather(
-                cast("_Seen", self._newest_floor()), cast("_Seen", self._pair(0))
+            first_reads = await self.store.runtime.tasks.gather(
+                cast("_FirstRead", self._newest_floor()), cast("_FirstRead", self._pair(0))
             )
-            floor, pair = cast("FloorMark", seen[0]), cast("_Pair", seen[1])
+            floor, pair = cast("FloorMark", first_reads[0]), cast("_Pair", first_reads[1])
             start, probed = floor.floor, pair if floor.floor == 0 else None
         promised = hint is not None or floor.index >= 0
         rereads = 0

@@ -36,7 +36,7 @@ _NOT_SIGNED_BY_GCS = re.compile(r"[%?#]")
 # For Azure it signs the escaped path, where Azure verifies the plain one, and the URL would open nothing.
 _NOT_SIGNED_BY_AZURE = re.compile(r"""[^!$&'()*+,\-./:;=@\[\]^_|~0-9A-Za-z]""")
 _UNCONDITIONAL = "the store does not support conditional writes (put-if-absent); choose another"
-_TAKEN = (failures.AlreadyExistsError, failures.PreconditionError)
+_ALREADY_EXISTS = (failures.AlreadyExistsError, failures.PreconditionError)
 _FORBIDDEN = (failures.PermissionDeniedError, failures.UnauthenticatedError, PermissionError)
 
 
@@ -205,7 +205,7 @@ def _translate(problem: Exception, key: str) -> NoReturn:
     """Raise the error that an answer means; if that is not clear, a write may have been applied."""
     if isinstance(problem, FileNotFoundError):
         raise NotFound(f"the object {key} does not exist") from problem
-    if isinstance(problem, _TAKEN):
+    if isinstance(problem, _ALREADY_EXISTS):
         raise AlreadyExists(f"{key} exists") from problem
     if isinstance(problem, _FORBIDDEN):
         raise Denied(f"the store does not allow this on {key}") from problem

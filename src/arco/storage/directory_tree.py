@@ -80,10 +80,10 @@ class DirectoryTree:
             pass
         except OSError as problem:
             raise path_error(problem, parts) from problem
-        made = self._enter(parent, parts)
-        if made is None:
+        created = self._enter(parent, parts)
+        if created is None:
             raise Unavailable(f"{'/'.join(parts)} vanished while it was created; retry")
-        return made
+        return created
 
     def sync(self, parts: Parts) -> None:
         """Make the entries of `parts` durable, and those that lead to it."""

@@ -110,23 +110,23 @@ def make_entry(
         raise Invalid(f"this cannot be the body of an entry: {problem}") from problem
 
 
-def read_entry(raw: bytes, number: int, where: str) -> Entry:
+def read_entry(raw: bytes, number: int, chain_path: str) -> Entry:
     """The entry in `raw`, which must be number `number` of the chain `where`."""
     if raw[-_TAIL:] != _tail(raw[:-_TAIL]):
-        raise Corrupt(f"number {number} of {where} does not match its checksum")
+        raise Corrupt(f"number {number} of {chain_path} does not match its checksum")
     try:
         record = json.decode(raw, EntryRecord)
     except Invalid as problem:
         raise Corrupt(
-            f"number {number} of {where} is not an entry of a chain: {problem}"
+            f"number {number} of {chain_path} is not an entry of a chain: {problem}"
         ) from problem
     if record.number != number:
-        raise Corrupt(f"number {number} of {where} claims to be number {record.number}")
+        raise Corrupt(f"number {number} of {chain_path} claims to be number {record.number}")
     if record.created_at.tzinfo is None:
-        raise Corrupt(f"number {number} of {where} has a time without a time zone")
+        raise Corrupt(f"number {number} of {chain_path} has a time without a time zone")
     if not 1 <= record.format <= FORMAT:
         raise Corrupt(
-            f"number {number} of {where} has format {record.format}; upgrade Arco to read it"
+            f"number {number} of {chain_path} has format {record.format}; upgrade Arco to read it"
         )
     return Entry(record, raw)
 

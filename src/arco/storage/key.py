@@ -13,10 +13,10 @@ _MAX_KEY_BYTES = 768
 MAX_ROOT_BYTES = 256
 _MAX_PART_BYTES = 255  # ext4, xfs, apfs
 _SHOWN = 80
-_KNOWN = 4_096  # keys that were found fit: heads of chains are asked for again and again
+_MAX_CHECKED_KEYS = 4_096  # valid keys that are cached: the heads of chains are read repeatedly
 
 
-@lru_cache(_KNOWN)
+@lru_cache(_MAX_CHECKED_KEYS)
 def check_key(key: str) -> str:
     """`key` unchanged if every store can hold it, else `Invalid`."""
     size = _utf8_bytes(key)

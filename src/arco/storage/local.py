@@ -151,12 +151,12 @@ class LocalBackend:
         try:
             directory = self._tree.make(parts)
             self._link(directory, name, body)
-        except FileExistsError as taken:
+        except FileExistsError as problem:
             if _is_taken_by_other(directory, name):
                 raise Invalid(
                     f"{key} cannot be an object: the path is a directory or a link"
-                ) from taken
-            raise AlreadyExists(f"{key} exists") from taken
+                ) from problem
+            raise AlreadyExists(f"{key} exists") from problem
         except OSError as problem:
             _refuse_full(problem)  # the link comes last: nothing was created
             _translate(problem, key)
@@ -305,8 +305,8 @@ def _entries(directory: Directory, *, at_root: bool) -> list[tuple[str, bool]]:
 
 def _is_object_or_directory(entry: "os.DirEntry[str]") -> bool:
     """Whether a name in a directory can be an object or lead to one."""
-    named = all(not "\ud800" <= letter <= "\udfff" for letter in entry.name)  # else not UTF-8
-    return named and (entry.is_dir(follow_symlinks=False) or entry.is_file(follow_symlinks=False))
+    is_utf8 = all(not "\ud800" <= letter <= "\udfff" for letter in entry.name)  # else not UTF-8
+    return is_utf8 and (entry.is_dir(follow_symlinks=False) or entry.is_file(follow_symlinks=False))
 
 
 def _all_below(directory: str, after: bytes) -> bool:

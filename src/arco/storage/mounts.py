@@ -58,7 +58,7 @@ _REMOTE = frozenset(
 )
 
 _UNKNOWN = "unknown"
-_PLACE = 4  # which field of a line of mountinfo is the mount point
+_MOUNT_POINT = 4  # which field of a line of mountinfo is the mount point
 
 
 def require_local(root: Path) -> str:
@@ -97,27 +97,27 @@ def kind_from_mountinfo(table: str, path: str) -> str:
     for line in table.splitlines():
         before, _, after = line.partition(" - ")
         fields, words = before.split(), after.split()
-        if len(fields) > _PLACE and words:
-            mounts.append((_unescape(fields[_PLACE]), words[0]))
+        if len(fields) > _MOUNT_POINT and words:
+            mounts.append((_unescape(fields[_MOUNT_POINT]), words[0]))
     return _longest(mounts, path)
 
 
 def kind_from_mount(table: str, path: str) -> str:
     """The same from what `mount` prints on macOS; a mount that is not `local` counts as remote."""
     mounts = []
-    for place, options in re.findall(r"^.* on (/.*) \((.*)\)$", table, re.MULTILINE):
+    for mount_point, options in re.findall(r"^.* on (/.*) \((.*)\)$", table, re.MULTILINE):
         words = options.split(", ")
-        mounts.append((place, words[0] if "local" in words else "fuse." + words[0]))
+        mounts.append((mount_point, words[0] if "local" in words else "fuse." + words[0]))
     return _longest(mounts, path)
 
 
 def _longest(mounts: list[tuple[str, str]], path: str) -> str:
-    """Of the mounts above `path`, the deepest; of two at one place, the later hides the earlier."""
+    """Of the mounts above `path`, the deepest; of two at one path, the later hides the earlier."""
     best, kind = "", _UNKNOWN
-    for place, mount_kind in mounts:
-        inside = path == place or path.startswith(place.rstrip("/") + "/")
-        if inside and len(place) >= len(best):
-            best, kind = place, mount_kind
+    for mount_point, mount_kind in mounts:
+        inside = path == mount_point or path.startswith(mount_point.rstrip("/") + "/")
+        if inside and len(mount_point) >= len(best):
+            best, kind = mount_point, mount_kind
     return kind
 
 

@@ -36,7 +36,7 @@ class StoreRetryPolicy:
     attempt_ms: float = 10_000
     bytes_per_ms: float = 1_000  # the slowest transfer that still counts as moving: 1 MB/s
 
-    async def again(self, runtime: Runtime, attempt: int, started_ms: float) -> bool:
+    async def wait_before(self, runtime: Runtime, attempt: int, started_ms: float) -> bool:
         """Wait for the pause before attempt number `attempt`; whether it may still be made."""
         if attempt == 0:
             return True
@@ -88,7 +88,7 @@ class RetryingBackend:
         full = self._root + key
         doubtful = False  # whether an earlier attempt may have been applied, or may be later
         attempt, started = 0, self._runtime.clock.elapsed_ms()
-        while await self._retry.again(self._runtime, attempt, started):
+        while await self._retry.wait_before(self._runtime, attempt, started):
             attempt += 1
             try:
                 await self._once(self._backend.create(full, body), len(body))
@@ -131,7 +131,7 @@ class RetryingBackend:
                     start, attempt, started = meta.key, 0, self._runtime.clock.elapsed_ms()
             except Unavailable:
                 attempt += 1
-                if not await self._retry.again(self._runtime, attempt, started):
+                if not await self._retry.wait_before(self._runtime, attempt, started):
                     raise
             else:
                 return
@@ -163,12 +163,12 @@ class RetryingBackend:
             try:
                 return await self._once(request(), size)
             except Unavailable:
-                if not await self._retry.again(self._runtime, attempt, started):
+                if not await self._retry.wait_before(self._runtime, attempt, started):
                     raise
 
     async def _once(self, request: Coroutine[Any, Any, T], size_bytes: int = 0) -> T:
         patience_ms = self._retry.patience_ms(size_bytes)
         try:
             return await self._runtime.tasks.deadline(patience_ms, request)
-        except TimeoutError as late:
-            raise Unavailable(f"the store did not answer within {patience_ms:.0f} ms") from late
+        except TimeoutError as problem:
+            raise Unavailable(f"the store did not answer within {patience_ms:.0f} ms") from problem

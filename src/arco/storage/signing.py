@@ -40,10 +40,12 @@ class UrlSigner:
 
     def verify(self, url: str, now_ms: int) -> str:
         """The key that `url` (whole, or path and query) gives access to, or `Denied`."""
-        key, expires, given = self._split(url)
-        if not (expires.isascii() and expires.isdigit() and len(expires) <= 12 and given.isascii()):
+        key, expires, signature = self._split(url)
+        if not (
+            expires.isascii() and expires.isdigit() and len(expires) <= 12 and signature.isascii()
+        ):
             raise Denied(_REFUSED)
-        genuine = hmac.compare_digest(self._mac(key, int(expires)), given)
+        genuine = hmac.compare_digest(self._mac(key, int(expires)), signature)
         if not genuine or now_ms >= int(expires) * 1000:
             raise Denied(_REFUSED)
         return check_key(key)
@@ -53,13 +55,13 @@ class UrlSigner:
         try:
             parts = urlsplit(url)
             query = parse_qs(parts.query, max_num_fields=8)
-            [expires], [given] = query["expires"], query["signature"]
+            [expires], [signature] = query["expires"], query["signature"]
         except (ValueError, KeyError) as problem:
             raise Denied(_REFUSED) from problem
         path = parts.path.removeprefix(self._base_path)
         if not path.startswith(ROUTE):
             raise Denied(_REFUSED)
-        return unquote(path.removeprefix(ROUTE)), expires, given
+        return unquote(path.removeprefix(ROUTE)), expires, signature
 
     def _mac(self, key: str, expires_at_s: int) -> str:
         message = f"arco-get-1\n{expires_at_s}\n{key}".encode("utf-8", "surrogatepass")

@@ -172,7 +172,7 @@ class ParquetTables:
             while True:
                 head = await chain.head()
                 done = published_by_task(
-                    attempt.task, await self._published.above(chain, since, head)
+                    attempt.task, await self._published.publications_since(chain, since, head)
                 )
                 if done is not None:
                     return done

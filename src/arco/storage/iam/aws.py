@@ -58,32 +58,32 @@ def _reads(target: PolicyTarget, role: Role) -> list[Json]:
     readable = patterns(role, Verb.GET)
     listable = dict.fromkeys(readable + patterns(role, Verb.LIST))
     prefixes: list[Json] = [target.base + to_listing_glob(each) for each in listable]
-    seen: Json = {"StringLike": {"s3:prefix": prefixes}}
+    prefix_condition: Json = {"StringLike": {"s3:prefix": prefixes}}
     return [
         _statement("Read", "Allow", "s3:GetObject", _arns(target, map(to_glob, readable))),
-        _statement("ListWhatCanBeRead", "Allow", "s3:ListBucket", [_arn(target)], seen),
+        _statement("ListWhatCanBeRead", "Allow", "s3:ListBucket", [_arn(target)], prefix_condition),
     ]
 
 
 def _creates(target: PolicyTarget, role: Role) -> list[Json]:
-    wanted = [to_glob(each) for each in patterns(role, Verb.CREATE)]
-    if not wanted:
+    globs = [to_glob(each) for each in patterns(role, Verb.CREATE)]
+    if not globs:
         return []
     if role is Role.JANITOR:
-        allowed = _arns(target, [*wanted, *floor_globs()])
+        allowed = _arns(target, [*globs, *floor_globs()])
         return [_statement("Create", "Allow", "s3:PutObject", allowed, _IS_CREATE)]
     return [
-        _statement("Create", "Allow", "s3:PutObject", _arns(target, wanted), _IS_CREATE),
+        _statement("Create", "Allow", "s3:PutObject", _arns(target, globs), _IS_CREATE),
         _statement("NeverWriteFloors", "Deny", "s3:PutObject", _arns(target, floor_globs())),
     ]
 
 
 def _hints(target: PolicyTarget, role: Role) -> list[Json]:
-    wanted = [to_glob(each) for each in patterns(role, Verb.HINT)]
-    if not wanted:
+    globs = [to_glob(each) for each in patterns(role, Verb.HINT)]
+    if not globs:
         return []
     deep = too_deep(role, Verb.HINT)
-    statements = [_statement("Hint", "Allow", "s3:PutObject", _arns(target, wanted), _IS_OVERWRITE)]
+    statements = [_statement("Hint", "Allow", "s3:PutObject", _arns(target, globs), _IS_OVERWRITE)]
     if deep:
         statements.append(
             _statement("HintNoDeeper", "Deny", "s3:PutObject", _arns(target, deep), _IS_OVERWRITE)
@@ -92,12 +92,12 @@ def _hints(target: PolicyTarget, role: Role) -> list[Json]:
 
 
 def _deletes(target: PolicyTarget, role: Role) -> list[Json]:
-    wanted = [to_glob(each) for each in patterns(role, Verb.DELETE)]
-    if not wanted:
+    globs = [to_glob(each) for each in patterns(role, Verb.DELETE)]
+    if not globs:
         return []
     # Versions stay out of reach: on a versioned bucket, history survives even the janitor.
     return [
-        _statement("Delete", "Allow", "s3:DeleteObject", _arns(target, wanted)),
+        _statement("Delete", "Allow", "s3:DeleteObject", _arns(target, globs)),
         _statement("NeverDeleteFloors", "Deny", "s3:DeleteObject", _arns(target, floor_globs())),
     ]
 

@@ -58,12 +58,12 @@ _ACTIONS = {
 def render(target: PolicyTarget, role: Role) -> Json:
     """The role definition and the assignments of one role."""
     name = f"Arco {role} {target.scope.tenant} {target.scope.workspace}"
-    held = [verb for verb in _ACTIONS if patterns(role, verb)]
+    verbs = [verb for verb in _ACTIONS if patterns(role, verb)]
     assignments: list[Json] = [
         {
             "role": name,
             "scope": f"{_ACCOUNT}/blobServices/default/containers/{target.bucket}",
-            "condition": _condition(target, role, held),
+            "condition": _condition(target, role, verbs),
             "conditionVersion": "2.0",
         }
     ]
@@ -75,17 +75,17 @@ def render(target: PolicyTarget, role: Role) -> Json:
             "IsCustom": True,
             "Description": f"What Arco's {role} may do, as far as its assignment's condition lets it.",
             "Actions": [],
-            "DataActions": [_ACTIONS[verb] for verb in held],
+            "DataActions": [_ACTIONS[verb] for verb in verbs],
             "AssignableScopes": [_SUBSCRIPTION],
         },
         "assignments": assignments,
     }
 
 
-def _condition(target: PolicyTarget, role: Role, held: list[Verb]) -> str:
+def _condition(target: PolicyTarget, role: Role, verbs: list[Verb]) -> str:
     """Every action of the role, each bound to its paths; the clauses must all hold."""
     clauses = [_clause(_listing(), _may_list(target, role))]
-    for verb in held:
+    for verb in verbs:
         action = f"ActionMatches{{'{_ACTIONS[verb]}'}}"
         if verb is Verb.GET:
             action += f" AND NOT {_LIST}"
@@ -113,12 +113,12 @@ def _may_list(target: PolicyTarget, role: Role) -> str:
 
 
 def _may(target: PolicyTarget, role: Role, verb: Verb) -> str:
-    wanted = [target.base + to_glob(each) for each in patterns(role, verb)]
-    unwanted = [target.base + each for each in too_deep(role, verb)]
+    allowed = [target.base + to_glob(each) for each in patterns(role, verb)]
+    denied = [target.base + each for each in too_deep(role, verb)]
     if verb is not Verb.GET:
         may_floors = verb is Verb.CREATE and role is Role.JANITOR
-        (wanted if may_floors else unwanted).extend(target.base + each for each in floor_globs())
-    terms = [f"({_any(_PATH, wanted)})", *(f"{_PATH} StringNotLike '{each}'" for each in unwanted)]
+        (allowed if may_floors else denied).extend(target.base + each for each in floor_globs())
+    terms = [f"({_any(_PATH, allowed)})", *(f"{_PATH} StringNotLike '{each}'" for each in denied)]
     return _group(terms)
 
 

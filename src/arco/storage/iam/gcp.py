@@ -56,19 +56,21 @@ _ROLES: dict[Verb, tuple[str, tuple[str, ...]]] = {
 
 _IS_FLOOR = f'resource.name.extract("{FLOORS}{{rest}}") != ""'
 _IS_NO_FLOOR = f'resource.name.extract("{FLOORS}{{rest}}") == ""'
-_LISTED = 'api.getAttribute("storage.googleapis.com/objectListPrefix", "")'
+_LIST_PREFIX = 'api.getAttribute("storage.googleapis.com/objectListPrefix", "")'
 
 
 def render(target: PolicyTarget, role: Role) -> Json:
     """The custom roles that one role needs, and its bindings on the bucket."""
-    held = {verb: list(_conditions(target, role, verb)) for verb in _ROLES}
+    conditions = {verb: list(_conditions(target, role, verb)) for verb in _ROLES}
     bindings: list[Json] = [
         _binding(role, verb, number, expression)
-        for verb, expressions in held.items()
+        for verb, expressions in conditions.items()
         for number, expression in enumerate(expressions, start=1)
     ]
     document: dict[str, Json] = {
-        "customRoles": {_ROLES[verb][0]: _definition(verb) for verb in held if held[verb]},
+        "customRoles": {
+            _ROLES[verb][0]: _definition(verb) for verb in conditions if conditions[verb]
+        },
         "bindings": bindings,
     }
     if patterns(role, Verb.SIGN):
@@ -79,12 +81,12 @@ def render(target: PolicyTarget, role: Role) -> Json:
 
 
 def _conditions(target: PolicyTarget, role: Role, verb: Verb) -> Iterator[str]:
-    wanted = patterns(role, verb)
+    allowed = patterns(role, verb)
     if verb is Verb.LIST:
-        wanted = tuple(dict.fromkeys(wanted + patterns(role, Verb.GET)))
-        terms = [f'{_LISTED}.startsWith("{target.base}{_head(each)}")' for each in wanted]
+        allowed = tuple(dict.fromkeys(allowed + patterns(role, Verb.GET)))
+        terms = [f'{_LIST_PREFIX}.startsWith("{target.base}{_head(each)}")' for each in allowed]
     else:
-        terms = [_is_like(target, each) for each in wanted]
+        terms = [_is_like(target, each) for each in allowed]
     for start in range(0, len(terms), _MAX_GROUP):
         condition = " || ".join(terms[start : start + _MAX_GROUP])
         reads = verb in (Verb.GET, Verb.LIST)
