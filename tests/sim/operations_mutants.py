@@ -100,7 +100,7 @@ POINT_MUTANTS = {
         name="orphans deleted without a mark",
         rule="P27",
         target="arco.compactor.garbage_collection:_Collection.collect_files",
-        old="await compactor.mark_orphans(wanted, self._domain)",
+        old="await compactor.mark_orphans(new_mark, self._domain)",
         new="self.kept.mark = wanted",
     ): ("cycle", "sleep beside a janitor"),
     Mutant(
