@@ -134,6 +134,6 @@ DEAF = Mutant(
     name="head not looked at again",
     rule="P8",
     target="arco.compactor.domain_compactor:DomainCompactor._is_outdated",
-    old="if self._clock.elapsed_ms() - self._seen_ms < FRESH_MS / 2:",
+    old="if self._clock.elapsed_ms() - self._head_seen_ms < FRESH_MS / 2:",
     new="if True:",
 )
