@@ -48,9 +48,11 @@ def test_each_worker_gets_its_share_of_what_the_others_leave() -> None:
     assert 768 <= default_limit_mb(2) <= 4_096
 
 
-@pytest.mark.parametrize(("given", "found"), [("", 0), ("1500", 1500), ("much", 0), ("-1", 0)])
+@pytest.mark.parametrize(
+    ("limit_text", "expected_mb"), [("", 0), ("1500", 1500), ("much", 0), ("-1", 0)]
+)
 def test_a_limit_that_is_no_number_is_none(
-    given: str, found: int, monkeypatch: pytest.MonkeyPatch
+    limit_text: str, expected_mb: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(LIMIT_VARIABLE, given)
-    assert limit_mb() == found
+    monkeypatch.setenv(LIMIT_VARIABLE, limit_text)
+    assert limit_mb() == expected_mb
