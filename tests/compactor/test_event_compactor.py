@@ -174,7 +174,7 @@ async def test_a_ring_brings_an_event_of_any_domain_at_once_until_it_is_closed(
             tier2.notify(domain, receipt.stream)
             cycle = await asyncio.wait_for(heard.get(), 5)
             assert (cycle.domain, cycle.counts.events) == (domain, 1)
-            assert tier2.domains[domain].last == cycle
+            assert tier2.domains[domain].last_published == cycle
     await asyncio.wait_for(tier2.close(), 5)
     await asyncio.wait_for(running, 5)
     await writers[EXECUTIONS].append([started(runtime, "late")])
@@ -269,7 +269,7 @@ def test_a_domain_that_fails_is_tried_again_later_each_time_and_holds_up_no_othe
             store, engine, on_failure=lambda what, problem: reported.append((what, problem))
         )
         running = calm.runtime.tasks.spawn(tier2.run())
-        while tier2.domains[LINEAGE].last is None:
+        while tier2.domains[LINEAGE].last_published is None:
             await calm.clock.sleep(SECOND_MS / 10)
         assert await events_of(calm.store(), EXECUTIONS) == 0
         assert tier2.domains[EXECUTIONS].cycles.failures == 1

@@ -108,7 +108,7 @@ def test_a_cache_has_what_was_put_into_it() -> None:
 def test_what_was_staged_is_not_kept() -> None:
     metadata_cache = MetadataCache(1_000_000)
     metadata_cache.put(_loaded(table(), None))
-    assert not metadata_cache._kept
+    assert not metadata_cache._by_location
 
 
 def test_a_full_cache_drops_the_least_recently_used() -> None:
@@ -120,14 +120,14 @@ def test_a_full_cache_drops_the_least_recently_used() -> None:
     assert metadata_cache.get(f"{PLACE}0") is not None
     assert metadata_cache.get(f"{PLACE}1") is None
     assert metadata_cache.get(f"{PLACE}199") is not None
-    assert sum(kept.kept_bytes for kept in metadata_cache._kept.values()) <= 36 * each
+    assert sum(kept.kept_bytes for kept in metadata_cache._by_location.values()) <= 36 * each
 
 
 def test_one_file_that_is_larger_than_the_cache_is_kept_alone() -> None:
     metadata_cache = MetadataCache(10)
     for n in range(3):
         metadata_cache.put(_loaded(table(), f"{PLACE}{n}"))
-    assert list(metadata_cache._kept) == [f"{PLACE}2"]
+    assert list(metadata_cache._by_location) == [f"{PLACE}2"]
 
 
 async def load_since(api: Api, since_ms: float) -> set[str]:

@@ -121,7 +121,7 @@ def test_in_our_root_a_table_has_its_own_folder_alone_although_the_bucket_was_de
 def test_on_a_case_insensitive_disk_the_root_is_still_protected() -> None:
     locations = Locations("file:///srv/Arco/tenant=default/workspace=default/", ["file:///srv/"])
     for location in ("file:///srv/arco/t", "file:/srv/ARCO/tenant=x/t", "/srv/arco"):
-        with pytest.raises(Invalid, match="belongs to Arco"):
+        with pytest.raises(Invalid, match="reserved for Arco"):
             locations.table_location(location, table_id=OWN)
     assert (
         locations.table_location("/srv/arcology/t", table_id=OWN).stored
@@ -210,7 +210,7 @@ def test_a_create_commit_says_where_the_table_is() -> None:
 def test_a_table_that_is_there_stays_where_it_is() -> None:
     assert LOCATIONS.check_updates([set_location(TABLE + "/")], TABLE) == TABLE
     for elsewhere in (EXTERNAL, LOCATIONS.managed(OTHER), f"{TABLE}/deeper"):
-        with pytest.raises(Invalid, match="stays where it is"):
+        with pytest.raises(Invalid, match="location of a table cannot change"):
             LOCATIONS.check_updates([set_location(elsewhere)], TABLE, table_id=OWN)
 
 

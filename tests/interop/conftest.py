@@ -1,4 +1,4 @@
-"""Servers and names for the suites; each test works in a namespace of its own."""
+"""Servers and names for the suites; each test works in its own namespace."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from pyiceberg.table import Table
 
 from tests.figures import Figure
 from tests.interop.pyiceberg_client import ROWS, connect
-from tests.interop.rest import Rest, given, our_catalog
+from tests.interop.rest import Rest, given_server, our_catalog
 from tests.interop.spark_client import Spark, running_spark
 
 
@@ -19,7 +19,7 @@ from tests.interop.spark_client import Spark, running_spark
 def rest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rest]:
     """The catalog that every suite but the RCK shares."""
     outside = tmp_path_factory.mktemp("outside")
-    other = given(outside)
+    other = given_server(outside)
     if other is not None:
         yield other
         return
@@ -33,17 +33,17 @@ def namespace() -> str:
 
 
 @pytest.fixture
-def place(rest: Rest, namespace: str) -> Path:
-    """A directory for a table, outside of the warehouse; nobody has made it."""
+def table_directory(rest: Rest, namespace: str) -> Path:
+    """A directory for a table, outside of the warehouse; it does not exist yet."""
     return rest.outside / namespace
 
 
 @pytest.fixture
 def catalog(rest: Rest, namespace: str) -> Catalog:
     """PyIceberg, with the namespace of the test made."""
-    found = connect(rest)
-    found.create_namespace(namespace)
-    return found
+    pyiceberg_catalog = connect(rest)
+    pyiceberg_catalog.create_namespace(namespace)
+    return pyiceberg_catalog
 
 
 @pytest.fixture

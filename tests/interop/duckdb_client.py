@@ -26,7 +26,7 @@ def connect(rest: Rest, extensions: Path) -> duckdb.DuckDBPyConnection:
 
 
 def install(connection: duckdb.DuckDBPyConnection) -> None:
-    """Give the connection the extensions of its own version."""
+    """Give the connection the extensions of its version."""
     try:
         wheels = import_module("duckdb_extensions")
     except ModuleNotFoundError:

@@ -10,10 +10,10 @@ _JARS = Path(__file__).parents[2] / ".cache" / "jars"
 
 def java() -> str:
     """The command, or a skip that says what is missing."""
-    found = shutil.which("java")
-    if found is None:
+    command = shutil.which("java")
+    if command is None:
         pytest.skip("Java is not installed: install Java 17 and Maven, then `make interop`")
-    return found
+    return command
 
 
 def jars(name: str) -> Path:

@@ -22,9 +22,9 @@ def connect(rest: Rest) -> Catalog:
     """What the snippet calls `catalog`."""
     names: dict[str, Any] = {}
     exec(rest.snippet(SnippetEngine.PYICEBERG), names)
-    found = names["catalog"]
-    assert isinstance(found, Catalog)
-    return found
+    catalog = names["catalog"]
+    assert isinstance(catalog, Catalog)
+    return catalog
 
 
 def rows(*pairs: tuple[int, str]) -> pa.Table:
@@ -38,8 +38,8 @@ def numbered(*ids: int) -> pa.Table:
 
 def content(table: Table, **scan: Any) -> list[dict[str, Any]]:
     """All rows, by id."""
-    found = table.scan(**scan).to_arrow().to_pylist()
-    return sorted(found, key=lambda row: (row["id"] is None, row["id"]))
+    table_rows = table.scan(**scan).to_arrow().to_pylist()
+    return sorted(table_rows, key=lambda row: (row["id"] is None, row["id"]))
 
 
 def ids(table: Table, **scan: Any) -> list[int]:

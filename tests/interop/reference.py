@@ -3,7 +3,7 @@
     python -m tests.interop.reference 8188 /tmp/reference
     ICEBERG_URI=http://127.0.0.1:8188 pytest -m interop tests/interop
 
-It knows nobody and listens on every address: not for a machine that others reach.
+It has no authentication and listens on every address: not for a machine that others reach.
 """
 
 import os

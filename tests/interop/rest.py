@@ -1,4 +1,4 @@
-"""A running Iceberg REST catalog, and what its engines are told of it."""
+"""A running Iceberg REST catalog, and how engines connect to it."""
 
 import os
 from collections.abc import Iterator
@@ -27,11 +27,11 @@ class Rest:
         """The lines that connect an engine; for our own server those that `arco connect` prints."""
         if self.served is not None:
             return self.served.done("connect", engine, "--warehouse", self.warehouse)
-        door = CatalogEndpoint("http://elsewhere", self.warehouse)
-        return snippet(engine, door).replace(door.uri, self.uri)
+        endpoint = CatalogEndpoint("http://elsewhere", self.warehouse)
+        return snippet(engine, endpoint).replace(endpoint.uri, self.uri)
 
 
-def given(outside: Path) -> Rest | None:
+def given_server(outside: Path) -> Rest | None:
     """The server that the environment names, if it names one."""
     uri = os.environ.get(URI)
     if uri is None:
@@ -41,7 +41,7 @@ def given(outside: Path) -> Rest | None:
 
 @contextmanager
 def our_catalog(root: Path, outside: Path, *flags: str) -> Iterator[Rest]:
-    """`arco up` on a directory, with one declared place for tables that lie elsewhere."""
+    """`arco up` on a directory, with one declared location for external tables."""
     allowed = ("--allow-location", f"{outside.as_uri()}/")
     with serving(root, "--log-level", "warning", *allowed, *flags) as served:
         yield Rest(f"{served.url}/iceberg", "default", outside, served)

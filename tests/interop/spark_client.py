@@ -101,6 +101,6 @@ class Spark:
 
 def _with_local_jar(lines: str) -> str:
     """The lines with the jar from our folder instead of one that Spark would fetch itself."""
-    wanted = f'.config("spark.jars.packages", "{SPARK_PACKAGE}")'
-    assert wanted in lines
-    return lines.replace(wanted, f'.config("spark.jars", "{iceberg_jar()}")')
+    package_line = f'.config("spark.jars.packages", "{SPARK_PACKAGE}")'
+    assert package_line in lines
+    return lines.replace(package_line, f'.config("spark.jars", "{iceberg_jar()}")')

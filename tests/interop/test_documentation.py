@@ -51,7 +51,7 @@ def test_the_example_of_duckdb_works(rest: Rest, namespace: str, tmp_path: Path)
     db = duckdb_client.connect(rest, tmp_path)
     db.execute(_example("DuckDB", namespace))
 
-    found: list[tuple[int, str]] = duckdb_client.ask(
+    order_rows: list[tuple[int, str]] = duckdb_client.ask(
         db, f"FROM arco.{namespace}.orders ORDER BY id"
     )
-    assert found == [(1, "eve"), (2, "bob")]
+    assert order_rows == [(1, "eve"), (2, "bob")]

@@ -19,7 +19,7 @@ from tests.figures import Figure
 from tests.interop import duckdb_client, pyiceberg_client
 from tests.interop.pyiceberg_client import IDS, ROWS, connect, ids
 from tests.interop.rest import URI, Rest
-from tests.interop.writers import Said, Writers, writing
+from tests.interop.writers import WriteOutcomes, Writers, writing
 from tests.processes.deployment import Deployment, all_in_one, apart
 
 pytestmark = [
@@ -40,15 +40,15 @@ def client() -> str:
 
 @dataclass(frozen=True)
 class Arena:
-    """A deployment on a directory, its doors, and the catalog as seen through the first of them."""
+    """A deployment on a directory, its API servers, and the catalog as seen through the first of them."""
 
     deployment: Deployment
     store: Path
-    doors: list[Rest]
+    servers: list[Rest]
     catalog: Catalog
 
-    async def under_fire(self, writers: Writers, kills: int) -> Said:
-        """What the writers were told while one server after another was killed and started again."""
+    async def under_fire(self, writers: Writers, kills: int) -> WriteOutcomes:
+        """The outcomes of the writes while one server after another is killed and started again."""
         dice = random.Random(7)
         for each in range(kills):
             await asyncio.sleep(dice.uniform(0.2, 2.0))
@@ -58,31 +58,31 @@ class Arena:
                 await asyncio.to_thread(self.await_commit)
             victim.kill()
             await victim.start()
-        return await asyncio.to_thread(writers.said)
+        return await asyncio.to_thread(writers.outcomes)
 
     def await_commit(self, within_s: float = 5.0) -> None:
-        """Until a pointer appears: before anybody can be told of it, which is when a kill is worst."""
+        """Wait until a pointer appears. Its commit is not acknowledged yet: the worst time for a kill."""
         pointers = self.store / "tenant=default/workspace=default/_catalog/iceberg_pointers"
         before, until_s = _count(pointers), time.monotonic() + within_s
         while _count(pointers) == before and time.monotonic() < until_s:
             pass
 
 
-# Alone, nobody can take over from one that was killed before its lease has ended: that takes longer.
+# A single process that was killed starts again only after its lease has ended: that takes longer.
 @pytest.mark.parametrize(("make", "kills"), [(all_in_one, 4), (apart, 16)])
 async def test_no_row_is_lost_or_doubled(
     tmp_path: Path, namespace: str, figure: Figure, make: Maker, kills: int
 ) -> None:
     async with _arena(make, tmp_path, namespace, t=ROWS) as arena:
         target = f"{namespace}.t"
-        with writing("tests.interop.appending", arena.doors, target, count=WRITERS) as writers:
+        with writing("tests.interop.appending", arena.servers, target, count=WRITERS) as writers:
             await asyncio.to_thread(_await_rows, arena.catalog, target)
-            said = await arena.under_fire(writers, kills)
-        found = ids(arena.catalog.load_table(target))
+            outcomes = await arena.under_fire(writers, kills)
+        stored_ids = ids(arena.catalog.load_table(target))
 
-    assert said.wrong(found) == []
+    assert outcomes.faults(stored_ids) == []
     _verify(arena)
-    figure(_told(pyiceberg_client.name(), arena, kills, said))
+    figure(_figure_text(pyiceberg_client.name(), arena, kills, outcomes))
 
 
 async def test_no_transaction_is_lost_doubled_or_halved(
@@ -90,15 +90,15 @@ async def test_no_transaction_is_lost_doubled_or_halved(
 ) -> None:
     kills = 12
     async with _arena(apart, tmp_path, namespace, a=IDS, b=IDS) as arena:
-        with writing("tests.interop.pairing", arena.doors, namespace, count=WRITERS) as writers:
+        with writing("tests.interop.pairing", arena.servers, namespace, count=WRITERS) as writers:
             await asyncio.to_thread(_await_rows, arena.catalog, f"{namespace}.a")
-            said = await arena.under_fire(writers, kills)
+            outcomes = await arena.under_fire(writers, kills)
         a, b = (ids(arena.catalog.load_table((namespace, name))) for name in ("a", "b"))
 
     assert a == b
-    assert said.wrong(a) == []
+    assert outcomes.faults(a) == []
     _verify(arena)
-    figure(_told(duckdb_client.name(), arena, kills, said))
+    figure(_figure_text(duckdb_client.name(), arena, kills, outcomes))
 
 
 @asynccontextmanager
@@ -108,12 +108,12 @@ async def _arena(
     store = tmp_path / "store"
     deployment = make(("--root", str(store)), tmp_path)
     async with deployment.up():
-        doors = [Rest(f"{door.url}/iceberg", "default", tmp_path) for door in deployment.apis]
-        catalog = await asyncio.to_thread(_first_look, doors[0])
+        servers = [Rest(f"{server.url}/iceberg", "default", tmp_path) for server in deployment.apis]
+        catalog = await asyncio.to_thread(_first_look, servers[0])
         catalog.create_namespace(namespace)
         for name, schema in tables.items():
             catalog.create_table((namespace, name), schema)
-        yield Arena(deployment, store, doors, catalog)
+        yield Arena(deployment, store, servers, catalog)
 
 
 def _first_look(rest: Rest) -> Catalog:
@@ -145,8 +145,8 @@ def _verify(arena: Arena) -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-def _told(name: str, arena: Arena, kills: int, said: Said) -> str:
+def _figure_text(name: str, arena: Arena, kills: int, outcomes: WriteOutcomes) -> str:
     return (
-        f"{name} while {arena.deployment.name} was killed {kills} times: {len(said.done)} commits "
-        f"acknowledged, 0 lost, 0 doubled ({len(said.unknown)} unknown)"
+        f"{name} while {arena.deployment.name} was killed {kills} times: {len(outcomes.done)} commits "
+        f"acknowledged, 0 lost, 0 doubled ({len(outcomes.unknown)} unknown)"
     )

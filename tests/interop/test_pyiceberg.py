@@ -27,14 +27,14 @@ ROWS_EACH = 6
 
 
 def test_a_table_is_created_listed_loaded_and_dropped(catalog: Catalog, namespace: str) -> None:
-    made = catalog.create_table((namespace, "t"), ROWS, properties={"team": "sales"})
-    found = catalog.load_table((namespace, "t"))
+    created_table = catalog.create_table((namespace, "t"), ROWS, properties={"team": "sales"})
+    loaded_table = catalog.load_table((namespace, "t"))
 
     assert catalog.list_tables(namespace) == [(namespace, "t")]
     assert catalog.table_exists((namespace, "t"))
-    assert found.metadata == made.metadata
-    assert found.properties["team"] == "sales"
-    assert [field.name for field in found.schema().fields] == ["id", "word"]
+    assert loaded_table.metadata == created_table.metadata
+    assert loaded_table.properties["team"] == "sales"
+    assert [field.name for field in loaded_table.schema().fields] == ["id", "word"]
     catalog.drop_table((namespace, "t"))
     assert not catalog.table_exists((namespace, "t"))
     assert catalog.list_tables(namespace) == []
@@ -97,13 +97,13 @@ def test_columns_are_added_renamed_widened_moved_and_dropped(
         update.update_column("id", LongType())
         update.delete_column("old")
         update.move_first("word")  # by the name before this change
-    found = catalog.load_table((namespace, "t"))
+    loaded_table = catalog.load_table((namespace, "t"))
 
-    fields = [(field.name, field.field_type) for field in found.schema().fields]
+    fields = [(field.name, field.field_type) for field in loaded_table.schema().fields]
     assert fields == [("text", StringType()), ("id", LongType()), ("price", DoubleType())]
-    assert content(found) == [{"text": "a", "id": 1, "price": None}]
+    assert content(loaded_table) == [{"text": "a", "id": 1, "price": None}]
     with pytest.raises(ValueError, match="old"):
-        found.scan(row_filter="old = 'x'").to_arrow()
+        loaded_table.scan(row_filter="old = 'x'").to_arrow()
     with table.update_schema() as update:
         update.add_column("old", IntegerType())
     assert content(table) == [{"text": "a", "id": 1, "price": None, "old": None}]
@@ -129,10 +129,10 @@ def test_partitions_change_while_old_files_stay_readable(table: Table) -> None:
 def test_a_sort_order_is_kept(catalog: Catalog, table: Table, namespace: str) -> None:
     with table.update_sort_order() as update:
         update.asc("id", IdentityTransform())
-    found = catalog.load_table((namespace, "t"))
+    loaded_table = catalog.load_table((namespace, "t"))
 
-    assert found.sort_order() == table.sort_order()
-    assert len(found.sort_order().fields) == 1
+    assert loaded_table.sort_order() == table.sort_order()
+    assert len(loaded_table.sort_order().fields) == 1
 
 
 def test_branches_and_tags_have_their_own_rows(table: Table) -> None:
@@ -172,11 +172,13 @@ def test_old_snapshots_are_expired(catalog: Catalog, table: Table, namespace: st
     table.maintenance.expire_snapshots().by_ids(
         [snapshot.snapshot_id for snapshot in table.snapshots()[:2]]
     ).commit()
-    found = catalog.load_table((namespace, "t"))
+    loaded_table = catalog.load_table((namespace, "t"))
 
-    assert len(found.snapshots()) == 1
-    assert ids(found) == [1, 2, 3]
-    assert [entry.snapshot_id for entry in found.history()] == [found.snapshots()[0].snapshot_id]
+    assert len(loaded_table.snapshots()) == 1
+    assert ids(loaded_table) == [1, 2, 3]
+    assert [entry.snapshot_id for entry in loaded_table.history()] == [
+        loaded_table.snapshots()[0].snapshot_id
+    ]
 
 
 def test_a_transaction_is_one_change_of_the_table(
@@ -188,11 +190,11 @@ def test_a_transaction_is_one_change_of_the_table(
             update.add_column("price", DoubleType())
         transaction.set_properties(stage="two")
         transaction.append(numbered(1).append_column("price", pa.array([1.5])))
-    found = catalog.load_table((namespace, "t"))
+    loaded_table = catalog.load_table((namespace, "t"))
 
-    assert content(found) == [{"id": 1, "word": "w1", "price": 1.5}]
-    assert found.properties["stage"] == "two"
-    assert len(found.metadata.metadata_log) == before + 1
+    assert content(loaded_table) == [{"id": 1, "word": "w1", "price": 1.5}]
+    assert loaded_table.properties["stage"] == "two"
+    assert len(loaded_table.metadata.metadata_log) == before + 1
 
 
 def test_a_transaction_that_fails_changes_nothing(
@@ -214,10 +216,10 @@ def test_a_table_is_created_with_its_first_rows_at_once(catalog: Catalog, namesp
         transaction.set_properties(made="at once")
         transaction.append(numbered(1, 2))
         assert not catalog.table_exists((namespace, "t"))
-    found = catalog.load_table((namespace, "t"))
+    loaded_table = catalog.load_table((namespace, "t"))
 
-    assert ids(found) == [1, 2]
-    assert found.properties["made"] == "at once"
+    assert ids(loaded_table) == [1, 2]
+    assert loaded_table.properties["made"] == "at once"
 
 
 def test_a_stale_change_of_the_schema_is_refused(
@@ -239,9 +241,9 @@ def test_no_row_of_eight_processes_is_lost_or_doubled(
     with writing(
         "tests.interop.appending", [rest], f"{namespace}.t", count=WRITERS, rows=ROWS_EACH
     ) as writers:
-        said = writers.said()
-    found = ids(table.refresh())
+        outcomes = writers.outcomes()
+    stored_ids = ids(table.refresh())
 
-    assert said.wrong(found) == []
-    assert len(said.done) == WRITERS * ROWS_EACH
-    assert len(table.snapshots()) == len(found)
+    assert outcomes.faults(stored_ids) == []
+    assert len(outcomes.done) == WRITERS * ROWS_EACH
+    assert len(table.snapshots()) == len(stored_ids)

@@ -45,23 +45,23 @@ def test_a_purged_table_is_gone_and_its_name_is_free(
     catalog.purge_table((namespace, "t"))
 
     assert catalog.list_tables(namespace) == []
-    again = catalog.create_table((namespace, "t"), ROWS)
-    assert again.metadata.table_uuid != table.metadata.table_uuid
-    assert ids(again) == []
+    new_table = catalog.create_table((namespace, "t"), ROWS)
+    assert new_table.metadata.table_uuid != table.metadata.table_uuid
+    assert ids(new_table) == []
 
 
 def test_a_table_that_lies_elsewhere_is_registered(
     catalog: Catalog, namespace: str, rest: Rest
 ) -> None:
-    place = (rest.outside / namespace).as_uri()
-    table = catalog.create_table((namespace, "t"), ROWS, location=place)
+    location = (rest.outside / namespace).as_uri()
+    table = catalog.create_table((namespace, "t"), ROWS, location=location)
     table.append(numbered(1, 2))
     catalog.drop_table((namespace, "t"))
-    found = catalog.register_table((namespace, "again"), table.metadata_location)
+    registered_table = catalog.register_table((namespace, "again"), table.metadata_location)
 
-    assert found.metadata.table_uuid == table.metadata.table_uuid
-    assert found.location() == place
-    found.append(numbered(3))
+    assert registered_table.metadata.table_uuid == table.metadata.table_uuid
+    assert registered_table.location() == location
+    registered_table.append(numbered(3))
     assert ids(catalog.load_table((namespace, "again"))) == [1, 2, 3]
 
 
@@ -91,15 +91,15 @@ def test_properties_of_a_namespace_are_set_and_removed(catalog: Catalog, namespa
     )
 
     assert (summary.removed, summary.updated, summary.missing) == (["a"], ["b"], ["never"])
-    found = catalog.load_namespace_properties(namespace)
-    assert "a" not in found
-    assert found["b"] == "3"
+    properties = catalog.load_namespace_properties(namespace)
+    assert "a" not in properties
+    assert properties["b"] == "3"
 
 
 @pytest.mark.parametrize("name", [*PLAIN, *STRANGE])
 def test_names_go_there_and_back(catalog: Catalog, namespace: str, name: str, rest: Rest) -> None:
     if name in STRANGE and rest.served is None:
-        pytest.skip("other servers have names of their own that they take")
+        pytest.skip("other servers accept other names")
     catalog.create_namespace((namespace, name))
     catalog.create_table((namespace, name, name), ROWS).append(numbered(1))
 
@@ -116,17 +116,17 @@ def test_a_view_is_created_listed_loaded_and_dropped(catalog: Catalog, namespace
             "default-namespace": [namespace],
         }
     )
-    made = catalog.create_view((namespace, "v"), pa.schema([("one", pa.int32())]), version)
-    found = catalog.load_view((namespace, "v"))
+    created_view = catalog.create_view((namespace, "v"), pa.schema([("one", pa.int32())]), version)
+    loaded_view = catalog.load_view((namespace, "v"))
 
     assert catalog.list_views(namespace) == [(namespace, "v")]
     assert catalog.list_tables(namespace) == []
     assert catalog.view_exists((namespace, "v"))
-    assert found.uuid() == made.uuid()
-    shown = found.sql_for("spark")
+    assert loaded_view.uuid() == created_view.uuid()
+    shown = loaded_view.sql_for("spark")
     assert shown is not None
     assert shown.sql == "SELECT 1 AS one"
-    assert [field.name for field in found.schema().fields] == ["one"]
+    assert [field.name for field in loaded_view.schema().fields] == ["one"]
     with pytest.raises(TableAlreadyExistsError):
         catalog.create_table((namespace, "v"), ROWS)
     catalog.drop_view((namespace, "v"))

@@ -24,7 +24,7 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path, namespace: str) -> I
         pytest.skip(f"{URI} names a server whose store is its own")
     store = store_url(request.param, request)
     with serving(tmp_path / "store", store=store) as served:
-        found = load_catalog(
+        s3_catalog = load_catalog(
             "arco",
             **{
                 "type": "rest",
@@ -36,8 +36,8 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path, namespace: str) -> I
                 "s3.region": "us-east-1",
             },
         )
-        found.create_namespace(namespace)
-        yield found
+        s3_catalog.create_namespace(namespace)
+        yield s3_catalog
 
 
 def test_rows_on_s3_are_written_changed_and_read_back(catalog: Catalog, namespace: str) -> None:
@@ -45,12 +45,12 @@ def test_rows_on_s3_are_written_changed_and_read_back(catalog: Catalog, namespac
     table.append(numbered(1, 2, 3))
     table.delete("id = 2")
     table.upsert(rows((3, "new"), (4, "d")), join_cols=["id"])
-    found = catalog.load_table((namespace, "t"))
+    loaded_table = catalog.load_table((namespace, "t"))
 
-    assert found.location().startswith("s3://arco/")
-    assert found.metadata_location.startswith(f"{found.location()}/metadata/")
-    assert ids(found) == [1, 3, 4]
-    assert content(found)[1] == {"id": 3, "word": "new"}
+    assert loaded_table.location().startswith("s3://arco/")
+    assert loaded_table.metadata_location.startswith(f"{loaded_table.location()}/metadata/")
+    assert ids(loaded_table) == [1, 3, 4]
+    assert content(loaded_table)[1] == {"id": 3, "word": "new"}
 
 
 def test_a_table_on_s3_is_created_with_its_first_rows_and_purged(

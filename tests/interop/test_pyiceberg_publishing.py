@@ -35,9 +35,11 @@ def _attempt(name: str, number: int, partition: str = "ds=1") -> dict[str, str]:
 def _move_main(rest: Rest, table: Table, namespace: str, snapshot_id: int) -> httpx2.Response:
     """Have `main` name a snapshot, as a client does that knows nothing but the protocol."""
     current = table.refresh().current_snapshot()
-    seen = None if current is None else current.snapshot_id
+    current_id = None if current is None else current.snapshot_id
     body = {
-        "requirements": [{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": seen}],
+        "requirements": [
+            {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": current_id}
+        ],
         "updates": [
             {
                 "action": "set-snapshot-ref",
@@ -53,7 +55,7 @@ def _move_main(rest: Rest, table: Table, namespace: str, snapshot_id: int) -> ht
 
 
 def _stage(table: Table, name: str, number: int, *rows: int) -> int:
-    """A snapshot on a branch of its own, which readers of the table do not see."""
+    """A snapshot on a separate branch, which readers of the table do not see."""
     head = table.refresh().current_snapshot()
     assert head is not None
     table.manage_snapshots().create_branch(head.snapshot_id, name).commit()
@@ -71,12 +73,12 @@ def test_of_two_staged_attempts_the_first_becomes_main_and_the_second_never_does
     assert ids(table.refresh()) == [1]
     assert _move_main(rest, table, namespace, one).status_code == 200
     assert ids(table.refresh()) == [1, 2]
-    late = _move_main(rest, table, namespace, two)
-    assert late.status_code == 403
-    assert late.json()["error"]["type"] == "AttemptFencedException"
+    fenced_response = _move_main(rest, table, namespace, two)
+    assert fenced_response.status_code == 403
+    assert fenced_response.json()["error"]["type"] == "AttemptFencedException"
     assert ids(table.refresh()) == [1, 2]
-    again = _move_main(rest, table, namespace, one)
-    assert again.status_code == 200
+    repeated_response = _move_main(rest, table, namespace, one)
+    assert repeated_response.status_code == 200
 
 
 def test_an_append_that_names_a_late_attempt_is_refused_and_not_tried_again(

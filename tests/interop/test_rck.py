@@ -13,7 +13,7 @@ import pytest
 
 from tests.figures import Figure
 from tests.interop.java import jars, java
-from tests.interop.rest import Rest, given, our_catalog
+from tests.interop.rest import Rest, given_server, our_catalog
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1_200)]
 
@@ -29,8 +29,8 @@ _SWITCHES = {
     "rck.overrides-requested-location": "false",
     "rck.supports-names-with-dot": "true",
 }
-# Nine tests ask for these very places, whatever the temporary directory is.
-_CONSTANT_PLACES = (Path("/tmp/ns"), Path("/tmp/newdb"))
+# Nine tests use these directories, whatever the temporary directory is.
+_CONSTANT_DIRECTORIES = (Path("/tmp/ns"), Path("/tmp/newdb"))
 
 
 def client() -> str:
@@ -49,29 +49,33 @@ class Case:
 @pytest.fixture
 def empty(tmp_path: Path) -> Iterator[Rest]:
     """A catalog with nothing in it, which takes tables where the kit wants to put them."""
-    other = given(tmp_path)
+    other = given_server(tmp_path)
     if other is not None:
         yield other
         return
-    strange = [place for place in _CONSTANT_PLACES if not place.exists()]
+    created_directories = [
+        directory for directory in _CONSTANT_DIRECTORIES if not directory.exists()
+    ]
     flags = [
-        flag for place in _CONSTANT_PLACES for flag in ("--allow-location", f"{place.as_uri()}/")
+        flag
+        for directory in _CONSTANT_DIRECTORIES
+        for flag in ("--allow-location", f"{directory.as_uri()}/")
     ]
     with our_catalog(tmp_path / "store", tmp_path / "java", *flags) as ours:
         yield ours
-    for place in strange:
-        shutil.rmtree(place, ignore_errors=True)
+    for created in created_directories:
+        shutil.rmtree(created, ignore_errors=True)
 
 
 def test_the_whole_kit_passes(empty: Rest, tmp_path: Path, figure: Figure) -> None:
     cases = _run(empty, tmp_path)
     ends = Counter(case.end for case in cases)
-    told = f"passed {ends['passed']} failed {ends['failed']} skipped {ends['skipped']}"
-    print(f"{client()}: {told}")
-    figure(f"{client()}: {told}")
+    counts = f"passed {ends['passed']} failed {ends['failed']} skipped {ends['skipped']}"
+    print(f"{client()}: {counts}")
+    figure(f"{client()}: {counts}")
 
     failed = [f"{case.name}: {case.message}" for case in cases if case.end == "failed"]
-    assert failed == [], "\n".join((told, *failed))
+    assert failed == [], "\n".join((counts, *failed))
     assert (ends["passed"], ends["skipped"]) == (PASSED, SKIPPED)
 
 
@@ -90,13 +94,13 @@ def _run(rest: Rest, tmp_path: Path) -> list[Case]:
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     report = reports / "TEST-junit-jupiter.xml"
     assert report.exists(), run.stdout + run.stderr
-    return [_case(found) for found in ET.parse(report).getroot().iter("testcase")]
+    return [_case(testcase) for testcase in ET.parse(report).getroot().iter("testcase")]
 
 
-def _case(found: ET.Element) -> Case:
-    name = f"{found.get('classname', '').rpartition('.')[2]}.{found.get('name')}"
+def _case(testcase: ET.Element) -> Case:
+    name = f"{testcase.get('classname', '').rpartition('.')[2]}.{testcase.get('name')}"
     for tag, end in (("failure", "failed"), ("error", "failed"), ("skipped", "skipped")):
-        why = found.find(tag)
+        why = testcase.find(tag)
         if why is not None:
             return Case(name, end, _short(why.get("message") or why.text or ""))
     return Case(name, "passed")

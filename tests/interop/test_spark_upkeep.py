@@ -55,11 +55,13 @@ def test_manifests_become_one(sql: Spark, namespace: str) -> None:
     assert sql.ask("SELECT count(*) FROM t") == [(3,)]
 
 
-def test_files_that_no_manifest_names_are_removed(sql: Spark, namespace: str, place: Path) -> None:
-    sql.run(f"CREATE TABLE t (id bigint) USING iceberg LOCATION '{place.as_uri()}'")
+def test_files_that_no_manifest_names_are_removed(
+    sql: Spark, namespace: str, table_directory: Path
+) -> None:
+    sql.run(f"CREATE TABLE t (id bigint) USING iceberg LOCATION '{table_directory.as_uri()}'")
     sql.run("INSERT INTO t VALUES (1)")
-    orphan = place / "data" / "orphan.parquet"
-    orphan.write_bytes(b"nobody names this")
+    orphan = table_directory / "data" / "orphan.parquet"
+    orphan.write_bytes(b"no manifest names this")
     os.utime(orphan, (0, 0))
     removed = sql.ask(f"CALL arco.system.remove_orphan_files('{namespace}.t')")
 
@@ -69,9 +71,9 @@ def test_files_that_no_manifest_names_are_removed(sql: Spark, namespace: str, pl
 
 
 def test_a_table_is_registered_by_its_metadata_file(
-    sql: Spark, namespace: str, place: Path
+    sql: Spark, namespace: str, table_directory: Path
 ) -> None:
-    sql.run(f"CREATE TABLE t (id bigint) USING iceberg LOCATION '{place.as_uri()}'")
+    sql.run(f"CREATE TABLE t (id bigint) USING iceberg LOCATION '{table_directory.as_uri()}'")
     sql.run("INSERT INTO t VALUES (1), (2)")
     files = sql.ask(f"SELECT file FROM {namespace}.t.metadata_log_entries ORDER BY timestamp")
     sql.run("DROP TABLE t")
@@ -86,9 +88,9 @@ def test_statistics_are_kept_with_the_table(sql: Spark, rest: Rest, namespace: s
     sql.run(f"CALL arco.system.compute_table_stats('{namespace}.t')")
     sql.run("INSERT INTO t VALUES (9)")
 
-    (kept,) = connect(rest).load_table((namespace, "t")).metadata.statistics
-    assert kept.statistics_path.endswith(".stats")
-    assert [blob.properties for blob in kept.blob_metadata] == [{"ndv": "2"}]
+    (statistics,) = connect(rest).load_table((namespace, "t")).metadata.statistics
+    assert statistics.statistics_path.endswith(".stats")
+    assert [blob.properties for blob in statistics.blob_metadata] == [{"ndv": "2"}]
 
 
 def test_a_table_rises_to_the_third_version(sql: Spark) -> None:
@@ -124,8 +126,8 @@ def test_deletion_vectors_hide_rows(sql: Spark, namespace: str) -> None:
     sql.run("DELETE FROM t WHERE id IN (3, 4)")
     sql.run("DELETE FROM t WHERE id = 5")
 
-    left = [(each,) for each in range(10) if each not in {3, 4, 5}]
-    assert sql.ask("SELECT id FROM t ORDER BY id") == left
+    expected_rows = [(each,) for each in range(10) if each not in {3, 4, 5}]
+    assert sql.ask("SELECT id FROM t ORDER BY id") == expected_rows
     vectors = sql.ask(f"SELECT file_format, record_count FROM {namespace}.t.delete_files")
     assert vectors == [("PUFFIN", 3)]
 

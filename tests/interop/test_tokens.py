@@ -27,7 +27,7 @@ def client() -> str:
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
     if URI in os.environ:
-        pytest.skip(f"{URI} names a server with tokens of its own")
+        pytest.skip(f"{URI} names a server with other tokens")
     with serving(tmp_path / "store", "--auth", "local") as up:
         yield up
 

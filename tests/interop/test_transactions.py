@@ -1,4 +1,4 @@
-"""DuckDB commits two tables at once while PyIceberg looks: nobody ever sees half of a transaction."""
+"""DuckDB commits two tables at once while PyIceberg looks: no reader sees half of a transaction."""
 
 import pytest
 from pyiceberg.catalog import Catalog
@@ -35,11 +35,13 @@ def test_what_one_table_shows_the_other_shows_too(
             after = ids(catalog.load_table((namespace, second)))
             halves += [f"{each} is in {first} alone" for each in set(before) - set(after)]
             looks += 1
-        said = writers.said()
+        outcomes = writers.outcomes()
 
     assert halves == []
     a, b = (ids(catalog.load_table((namespace, name))) for name in ("a", "b"))
     assert a == b
-    assert said.wrong(a) == []
-    assert len(said.done) == WRITERS * PAIRS_EACH
-    figure(f"{client()}: {len(said.done)} transactions of two tables, {looks} looks, 0 halves seen")
+    assert outcomes.faults(a) == []
+    assert len(outcomes.done) == WRITERS * PAIRS_EACH
+    figure(
+        f"{client()}: {len(outcomes.done)} transactions of two tables, {looks} looks, 0 halves seen"
+    )

@@ -7,7 +7,7 @@ from tests.interop import pyiceberg_client, spark_client
 from tests.interop.pyiceberg_client import ids
 from tests.interop.rest import Rest
 from tests.interop.spark_client import LEAKS, Spark
-from tests.interop.writers import Said, writing
+from tests.interop.writers import WriteOutcomes, writing
 
 pytestmark = [pytest.mark.interop, *LEAKS]
 
@@ -31,16 +31,16 @@ def test_every_acknowledged_row_is_there_once(
     ) as writers:
         for each in theirs:
             spark.run(f"INSERT INTO arco.{namespace}.t VALUES ({each}, 'spark')")
-        said = writers.said()
-    found = ids(table.refresh())
+        outcomes = writers.outcomes()
+    stored_ids = ids(table.refresh())
 
-    both = Said(said.done.union(theirs), said.unknown)
-    assert both.wrong(found) == []
-    assert len(both.done) == (PYICEBERG_WRITERS + 1) * ROWS_EACH
+    all_outcomes = WriteOutcomes(outcomes.done.union(theirs), outcomes.unknown)
+    assert all_outcomes.faults(stored_ids) == []
+    assert len(all_outcomes.done) == (PYICEBERG_WRITERS + 1) * ROWS_EACH
     spark.run(f"REFRESH TABLE arco.{namespace}.t")
-    seen = spark.ask(f"SELECT id FROM arco.{namespace}.t ORDER BY id")
-    assert [row[0] for row in seen] == found
-    assert len(table.snapshots()) == len(found)
+    spark_rows = spark.ask(f"SELECT id FROM arco.{namespace}.t ORDER BY id")
+    assert [row[0] for row in spark_rows] == stored_ids
+    assert len(table.snapshots()) == len(stored_ids)
 
 
 def test_each_reads_what_the_other_wrote(spark: Spark, table: Table, namespace: str) -> None:

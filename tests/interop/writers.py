@@ -1,4 +1,4 @@
-"""Several writers at once, each a process of its own, and what they were told."""
+"""Several writers at once, each in a separate process, and the outcomes of their writes."""
 
 import json
 import select
@@ -13,23 +13,23 @@ from tests.interop.rest import Rest
 
 
 @dataclass(frozen=True)
-class Said:
-    """What writers were told: the ids that were acknowledged, and those whose outcome is open."""
+class WriteOutcomes:
+    """The ids that were acknowledged, and those whose outcome is unknown."""
 
     done: frozenset[int]
     unknown: frozenset[int]
 
-    def wrong(self, found: Sequence[int]) -> list[str]:
-        """All that is wrong with the ids that are there in the end."""
-        lost = self.done.difference(found)
-        doubled = [each for each, count in Counter(found).items() if count > 1]
-        strange = set(found) - self.done - self.unknown
-        kinds = {"lost": lost, "doubled": doubled, "there though refused": strange}
+    def faults(self, stored_ids: Sequence[int]) -> list[str]:
+        """What is wrong with the ids that the table has in the end."""
+        lost = self.done.difference(stored_ids)
+        doubled = [each for each, count in Counter(stored_ids).items() if count > 1]
+        unacknowledged = set(stored_ids) - self.done - self.unknown
+        kinds = {"lost": lost, "doubled": doubled, "stored though refused": unacknowledged}
         return [f"{kind}: {sorted(ids)}" for kind, ids in kinds.items() if ids]
 
 
 class Writers:
-    """So many processes of one module, each at a door of its own and with ids of its own."""
+    """Processes of one module, each with its own server and its own range of ids."""
 
     def __init__(self, processes: Sequence[subprocess.Popen[str]]) -> None:
         self._processes = processes
@@ -38,46 +38,47 @@ class Writers:
         """Whether all of them still write."""
         return all(process.poll() is None for process in self._processes)
 
-    def said(self) -> Said:
-        """What they were told, once all are done; those that would go on for ever are stopped."""
+    def outcomes(self) -> WriteOutcomes:
+        """The outcomes once all processes have ended; those without a number of rows are stopped."""
         for process in self._processes:
             assert process.stdin is not None
             process.stdin.close()
             process.stdin = None
-        told = [self._read(process) for process in self._processes]
-        return Said(
-            frozenset(each for one in told for each in one["done"]),
-            frozenset(each for one in told for each in one["unknown"]),
+        outputs = [self._read(process) for process in self._processes]
+        return WriteOutcomes(
+            frozenset(each for output in outputs for each in output["done"]),
+            frozenset(each for output in outputs for each in output["unknown"]),
         )
 
     def _read(self, process: subprocess.Popen[str]) -> dict[str, list[int]]:
         output, _ = process.communicate()
-        assert process.returncode == 0, "a writer has failed; what it said is above"
-        told: dict[str, list[int]] = json.loads(output)
-        return told
+        assert process.returncode == 0, "a writer failed; its stderr is above"
+        ids_by_outcome: dict[str, list[int]] = json.loads(output)
+        return ids_by_outcome
 
 
 @contextmanager
 def writing(
-    module: str, doors: Sequence[Rest], target: str, *, count: int, rows: int = 0
+    module: str, servers: Sequence[Rest], target: str, *, count: int, rows: int = 0
 ) -> Iterator[Writers]:
-    """Writers of so many rows each or, with none said, until they are asked; none outlives the block."""
+    """Writers of `rows` rows each, or with 0 until `outcomes` stops them; none outlives the block."""
     with ExitStack() as stack:
         processes = []
         for each in range(count):
-            process = _start(module, doors[each % len(doors)], target, 100_000 * (each + 1), rows)
+            server = servers[each % len(servers)]
+            process = _start(module, server, target, 100_000 * (each + 1), rows)
             processes.append(stack.enter_context(process))
             stack.callback(process.kill)
         yield Writers(processes)
 
 
-def _start(module: str, door: Rest, target: str, first: int, rows: int) -> subprocess.Popen[str]:
+def _start(module: str, server: Rest, target: str, first: int, rows: int) -> subprocess.Popen[str]:
     command = [
         sys.executable,
         "-m",
         module,
-        door.uri,
-        door.warehouse,
+        server.uri,
+        server.warehouse,
         target,
         str(first),
         str(rows),
@@ -86,11 +87,11 @@ def _start(module: str, door: Rest, target: str, first: int, rows: int) -> subpr
 
 
 def write(first: int, rows: int, put: Callable[[int], str]) -> None:
-    """The life of one writer: put row after row, and print which were `done` and which `unknown`."""
-    told: dict[str, list[int]] = {"done": [], "unknown": []}
+    """Put row after row, and print which ids were `done` and which are `unknown`."""
+    ids_by_outcome: dict[str, list[int]] = {"done": [], "unknown": []}
     for each in _numbers(first, rows):
-        told[put(each)].append(each)
-    print(json.dumps(told))
+        ids_by_outcome[put(each)].append(each)
+    print(json.dumps(ids_by_outcome))
 
 
 def _numbers(first: int, rows: int) -> Iterator[int]:
@@ -101,5 +102,5 @@ def _numbers(first: int, rows: int) -> Iterator[int]:
 
 
 def _is_closed() -> bool:
-    """Whether whoever started us has closed our stdin: nothing is ever written to it."""
+    """Whether the parent process has closed our stdin; it never writes to it."""
     return bool(select.select([sys.stdin], [], [], 0)[0])

@@ -38,8 +38,8 @@ PUBLISH_MUTANTS = (
         name="passed token taken",
         rule="P28",
         target="arco.compactor.sync_compaction:_refuse_stale_token",
-        old="passed is not None or None in held or slept",
-        new="None in held or slept",
+        old="passed is not None or None in own_epoch or slept",
+        new="None in own_epoch or slept",
     ),
     Mutant(
         name="acknowledge before the manifest",
@@ -101,7 +101,7 @@ MERGE_MUTANTS = (
         name="record that may yet be named collected",
         rule="P27",
         target="arco.compactor.kept_manifests:KeptManifests.may_name",
-        old="if number > min(last, self.head):\n        return True",
+        old="if number > min(head_number, self.head):\n        return True",
         new="",
     ),
     Mutant(
@@ -119,14 +119,14 @@ SLEEP_MUTANTS = (
         name="orphans without a mark",
         rule="P27",
         target="arco.compactor.garbage_collection:_Collection.collect_files",
-        old="if not dry_run:\n            await compactor.mark_orphans(wanted, self._domain)",
+        old="if not dry_run:\n            await compactor.mark_orphans(new_mark, self._domain)",
         new="dry_run = True\n        if False:\n            pass",
     ),
     Mutant(
         name="passed token taken once its successor is collected",
         rule="P28",
         target="arco.compactor.sync_compaction:_refuse_stale_token",
-        old="passed is not None or None in held or slept",
+        old="passed is not None or None in own_epoch or slept",
         new="passed is not None",
     ),
 )

@@ -100,7 +100,7 @@ POINT_MUTANTS = {
         name="orphans deleted without a mark",
         rule="P27",
         target="arco.compactor.garbage_collection:_Collection.collect_files",
-        old="await compactor.mark_orphans(wanted, self._domain)",
+        old="await compactor.mark_orphans(new_mark, self._domain)",
         new="self.kept.mark = wanted",
     ): ("cycle", "sleep beside a janitor"),
     Mutant(
@@ -134,6 +134,6 @@ DEAF = Mutant(
     name="head not looked at again",
     rule="P8",
     target="arco.compactor.domain_compactor:DomainCompactor._is_outdated",
-    old="if self._clock.elapsed_ms() - self._seen_ms < FRESH_MS / 2:",
+    old="if self._clock.elapsed_ms() - self._head_seen_ms < FRESH_MS / 2:",
     new="if True:",
 )

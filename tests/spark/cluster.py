@@ -1,4 +1,4 @@
-"""A standalone cluster of Spark on this machine: a master and two workers, each a process of its own."""
+"""A standalone cluster of Spark on this machine: a master and two workers, each in a separate process."""
 
 import os
 import socket
@@ -68,10 +68,10 @@ def cluster(folder: Path) -> Iterator[str]:
 
 def executors(work: Path) -> list[int]:
     """The executors that a worker has started: each lives in a folder below the worker's own."""
-    found = []
+    pids = []
     for process in Path("/proc").iterdir():
         with suppress(OSError):
             is_java = b"CoarseGrainedExecutorBackend" in (process / "cmdline").read_bytes()
             if is_java and work in (process / "cwd").readlink().parents:
-                found.append(int(process.name))
-    return found
+                pids.append(int(process.name))
+    return pids

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """One process of `pytest -n` runs them all, so that one JVM is started."""
-    here = Path(__file__).parent
+    directory = Path(__file__).parent
     for item in items:
-        if here in item.path.parents:
+        if directory in item.path.parents:
             item.add_marker(pytest.mark.xdist_group("spark"))
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(300))  # a JVM starts slowly on a busy machine

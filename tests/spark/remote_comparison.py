@@ -1,6 +1,6 @@
 """A program that folds and merges a history on a Spark that is elsewhere, and compares the rows.
 
-It is a process of its own, as a process has one session of Spark. It ends with the figures as JSON.
+It runs in a separate process, as a process has one session of Spark. It ends with the figures as JSON.
 """
 
 import argparse
@@ -28,16 +28,16 @@ async def compare(
 ) -> dict[str, int]:
     stores = open_bench(url, runtime)
     store = stores.store(Role.COMPACTOR)
-    there = EngineSetup(stores.store(Role.API), store, engine)
-    here = EngineSetup(stores.store(Role.API), store, InProcessEngine(store))
-    segments = await there.segments(1, lines=lines, each=20)
+    remote_setup = EngineSetup(stores.store(Role.API), store, engine)
+    local_setup = EngineSetup(stores.store(Role.API), store, InProcessEngine(store))
+    segments = await remote_setup.segments(1, lines=lines, each=20)
     print("begun", flush=True)
-    files = await there.fold(segments)
+    files = await remote_setup.fold(segments)
     reported = expected(DOMAIN, segments)
-    assert await there.rows(*files) == reported
-    assert await here.rows(*await here.fold(segments)) == reported
-    base = (await there.merge(merge_parts(files, into_base=True))).files
-    assert await there.rows(*base) == reported
+    assert await remote_setup.rows(*files) == reported
+    assert await local_setup.rows(*await local_setup.fold(segments)) == reported
+    base = (await remote_setup.merge(merge_parts(files, into_base=True))).files
+    assert await remote_setup.rows(*base) == reported
     return {"rows": sum(map(len, reported.values())), "files": len(files), "base": len(base)}
 
 
@@ -47,12 +47,15 @@ def main() -> None:
     flags.add_argument("--remote")
     flags.add_argument("--url", required=True)
     flags.add_argument("--lines", type=int, default=3_000)
-    asked = flags.parse_args()
+    arguments = flags.parse_args()
     runtime = system_runtime()
-    session = open_session(asked.master, asked.remote)
-    spec = make_store_spec(parse_address(asked.url), Scope(), fsync=False)
+    session = open_session(arguments.master, arguments.remote)
+    spec = make_store_spec(parse_address(arguments.url), Scope(), fsync=False)
     engine = SparkEngine(session, spec, runtime, SIZES)
-    print(json.dumps(asyncio.run(compare(engine, asked.url, runtime, asked.lines))), flush=True)
+    print(
+        json.dumps(asyncio.run(compare(engine, arguments.url, runtime, arguments.lines))),
+        flush=True,
+    )
     session.stop()
 
 

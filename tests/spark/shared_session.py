@@ -7,13 +7,13 @@ if TYPE_CHECKING:
 
 
 def shared_session() -> "SparkSession":
-    """The Spark that runs in this process; begun anew if a test before has taken its JVM along."""
+    """The Spark that runs in this process; started again if an earlier test has killed its JVM."""
     from pyspark.sql import SparkSession
 
     from arco.compactor.spark.session import open_session
     from arco.flow.spark.engine import is_alive, reset_gateway
 
-    there = SparkSession._instantiatedSession
-    if there is not None and not is_alive(there):
+    session = SparkSession._instantiatedSession
+    if session is not None and not is_alive(session):
         reset_gateway()
     return open_session("local[2]")

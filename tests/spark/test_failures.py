@@ -32,10 +32,10 @@ def python_workers() -> list[int]:
 
 
 def _line(pid: int, parents: dict[int, int]) -> list[int]:
-    found = []
+    ancestors = []
     while pid in parents:
-        found.append(pid := parents[pid])
-    return found
+        ancestors.append(pid := parents[pid])
+    return ancestors
 
 
 def _parent(path: Path) -> int:
@@ -52,7 +52,7 @@ def _command(pid: int) -> bytes:
         return b""
 
 
-# Threads that were given up leave their sockets to whoever runs after them, who must not be blamed for it.
+# Abandoned threads leave open sockets, for which a later test in this process must not be blamed.
 GIVES_UP = pytest.mark.interop
 
 

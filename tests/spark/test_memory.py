@@ -58,9 +58,11 @@ def test_a_small_machine_has_no_worker_for_each_core(
     assert max_workers() == workers
 
 
-@pytest.mark.parametrize(("given", "found"), [("", 0), ("1500", 1500), ("much", 0), ("-1", 0)])
+@pytest.mark.parametrize(
+    ("limit_text", "expected_mb"), [("", 0), ("1500", 1500), ("much", 0), ("-1", 0)]
+)
 def test_a_limit_that_is_no_number_is_none(
-    given: str, found: int, monkeypatch: pytest.MonkeyPatch
+    limit_text: str, expected_mb: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(LIMIT_VARIABLE, given)
-    assert limit_mb() == found
+    monkeypatch.setenv(LIMIT_VARIABLE, limit_text)
+    assert limit_mb() == expected_mb

@@ -59,19 +59,19 @@ def elsewhere(*flags: str, log: Path) -> Iterator[IO[str]]:
             process.stdout.close()
 
 
-def figures(said: IO[str]) -> dict[str, int]:
-    [last] = [line for line in said if line.startswith("{")]
-    found: dict[str, int] = json.loads(last)
-    return found
+def figures(output: IO[str]) -> dict[str, int]:
+    [last_line] = [line for line in output if line.startswith("{")]
+    counts: dict[str, int] = json.loads(last_line)
+    return counts
 
 
 def test_a_cluster_makes_the_same_rows_on_s3(
     master: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     url = store_url("moto", request)
-    with elsewhere("--master", master, "--url", url, log=tmp_path / "log") as said:
-        found = figures(said)
-    assert found["rows"] > 0
+    with elsewhere("--master", master, "--url", url, log=tmp_path / "log") as output:
+        counts = figures(output)
+    assert counts["rows"] > 0
     assert all(any((tmp_path / f"worker-{number}").glob("app-*/*/stderr")) for number in (1, 2))
 
 
@@ -80,21 +80,21 @@ def test_a_cluster_that_loses_an_executor_makes_the_same_rows(
 ) -> None:
     url = store_url("moto", request)
     flags = ("--master", master, "--url", url, "--lines", "20000")
-    with elsewhere(*flags, log=tmp_path / "log") as said:
-        assert said.readline() == "begun\n"
+    with elsewhere(*flags, log=tmp_path / "log") as output:
+        assert output.readline() == "begun\n"
         time.sleep(4)
         killed = executors(tmp_path / "worker-1")
         for pid in killed:
             os.kill(pid, signal.SIGKILL)
-        found = figures(said)
+        counts = figures(output)
     assert len(killed) == 1
-    assert found["rows"] > 0
+    assert counts["rows"] > 0
 
 
 def test_spark_connect_makes_the_same_rows_on_s3(
     connect: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     url = store_url("moto", request)
-    with elsewhere("--remote", connect, "--url", url, log=tmp_path / "log") as said:
-        found = figures(said)
-    assert found["rows"] > 0
+    with elsewhere("--remote", connect, "--url", url, log=tmp_path / "log") as output:
+        counts = figures(output)
+    assert counts["rows"] > 0

@@ -29,7 +29,7 @@ from tests.processes.spark_child import is_running, jvm_of
 
 DOMAIN = "executions"
 
-# `arco tier2-worker`, with less patience than it has for whoever uses it.
+# `arco tier2-worker`, with less patience than users get.
 HASTY = """
 from arco.compactor.spark.engine import SparkEngine
 SparkEngine.__init__.__kwdefaults__["patience_ms"] = 15_000
@@ -63,8 +63,8 @@ async def test_a_child_whose_jvm_hangs_is_replaced_and_reported_meanwhile(
     async def is_behind() -> bool:
         return True
 
-    def hear(said: ChildMessage | ChildExited) -> None:
-        heard.append(said)
+    def hear(message: ChildMessage | ChildExited) -> None:
+        heard.append(message)
         states.append(supervisor.state)
 
     async def until(kind: type, count: int = 1) -> None:
@@ -79,7 +79,7 @@ async def test_a_child_whose_jvm_hangs_is_replaced_and_reported_meanwhile(
         policy=ChildPolicy(start_at_once=True),
         has_backlog=is_behind,
         report=hear,
-        failed=lambda what, problem: heard.append(WorkFailed(what, str(problem))),
+        failed=lambda operation, problem: heard.append(WorkFailed(operation, str(problem))),
     )
     async with supervisor.running():
         await until(SparkReady)

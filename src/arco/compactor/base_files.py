@@ -18,14 +18,14 @@ class BaseFiles:
     """The base file of each bucket of each table."""
 
     def __init__(self, base: Base, index: BaseIndex | None = None) -> None:
-        self._whole = dict(base.unbucketed)
+        self._single_files = dict(base.unbucketed)
         tables = {} if index is None else index.tables
         self._buckets = {name: dict(files) for name, files in tables.items()}
 
     def of(self, table: StateTable) -> Mapping[str, FileRef]:
         """The files of a table by bucket (as text); "0" for a table without buckets."""
         if table.bucket is None:
-            ref = self._whole.get(table.name)
+            ref = self._single_files.get(table.name)
             return {} if ref is None else {"0": ref}
         return self._buckets.get(table.name, {})
 
@@ -35,14 +35,14 @@ class BaseFiles:
 
     def files(self) -> Iterator[FileRef]:
         """All base files."""
-        yield from self._whole.values()
+        yield from self._single_files.values()
         for files in self._buckets.values():
             yield from files.values()
 
     def put(self, table: StateTable, bucket: int, ref: FileRef | None) -> None:
         """Replace the file of a bucket; None: the bucket is empty."""
         if table.bucket is None:
-            files, key = self._whole, table.name
+            files, key = self._single_files, table.name
         else:
             files, key = self._buckets.setdefault(table.name, {}), str(bucket)
         files.pop(key, None)
@@ -51,7 +51,7 @@ class BaseFiles:
 
     def base(self, index: Ref | None) -> Base:
         """The base as a manifest names it."""
-        return Base(unbucketed=dict(self._whole), index=index)
+        return Base(unbucketed=dict(self._single_files), index=index)
 
     def new_index(self, domain: str, attempt: str) -> tuple[Ref, bytes]:
         """The index of the current base files, not created yet."""

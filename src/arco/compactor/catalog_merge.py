@@ -242,9 +242,9 @@ class ExpiredRows:
     def filter(self, table: StateTable, rows: pa.Table) -> pa.Table:
         """The rows that are kept."""
         removed = self._removed(table, rows)
-        kept = rows.filter(pc.invert(removed))
-        self.rows += rows.num_rows - kept.num_rows - _count_moved(table, rows)
-        return kept.combine_chunks()
+        kept_rows = rows.filter(pc.invert(removed))
+        self.rows += rows.num_rows - kept_rows.num_rows - _count_moved(table, rows)
+        return kept_rows.combine_chunks()
 
     def _removed(self, table: StateTable, rows: pa.Table) -> pa.ChunkedArray:
         if table is CATALOGS:
@@ -256,11 +256,11 @@ class ExpiredRows:
             return _among(rows, "schema_id", self.schemas)
         if table is TABLES:
             moved = pc.fill_null(rows.column(MOVED), False)
-            gone = pc.or_(self._old(rows), _among(rows, "schema_id", self.schemas))
-            ended = pc.and_not(gone, moved)
+            is_old = pc.or_(self._old(rows), _among(rows, "schema_id", self.schemas))
+            ended = pc.and_not(is_old, moved)
             self.tables |= _ids(rows, "table_id", ended)
             self.aliases |= {uuid_name(each) for each in _ids(rows, "table_uuid", ended) if each}
-            return pc.or_(gone, moved)
+            return pc.or_(is_old, moved)
         if table in (COLUMNS, PLACES):
             return pc.or_(self._old(rows), _among(rows, "table_id", self.tables))
         if table is SCHEMA_VERSIONS:

@@ -56,19 +56,19 @@ async def measure_chain(chain: Chain, kind: ProblemKind = ProblemKind.MANIFEST) 
         which = f"{chain.path}/head.json names number {hint.number}; one of the two is wrong"
         raise _missing_entry(chain, head + 1, which, kind)
     if has_floor and head < floor:
-        raise _missing_entry(chain, floor, "the floor says that it exists", kind)
+        raise _missing_entry(chain, floor, "the chain's floor starts at it", kind)
     return ChainRange(floor, head)
 
 
 async def _newest_floor(chain: Chain, hint: Hint | None) -> tuple[int, bool]:
     """The newest floor, and whether there is one. Floors are a chain that is never collected."""
     floors = Chain(chain.store, f"{chain.path}/floor", hinted=False, floored=False)
-    last: Entry | None = None
+    newest_entry: Entry | None = None
     floor = 0
-    while (entry := await read_entry(floors, _next(last), ProblemKind.FLOOR)) is not None:
+    while (entry := await read_entry(floors, _next(newest_entry), ProblemKind.FLOOR)) is not None:
         path = floors.key(entry.number)
-        if entry.record.parent_sha256 != (None if last is None else last.sha256()):
-            path = path if last is None else floors.key(last.number)
+        if entry.record.parent_sha256 != (None if newest_entry is None else newest_entry.sha256()):
+            path = path if newest_entry is None else floors.key(newest_entry.number)
             raise Discrepancy(
                 ProblemKind.FLOOR, path, "does not have the bytes that the next one names"
             )
@@ -77,12 +77,12 @@ async def _newest_floor(chain: Chain, hint: Hint | None) -> tuple[int, bool]:
             raise Discrepancy(
                 ProblemKind.FLOOR, path, f"is {new_floor}, below {floor}, the one before it"
             )
-        floor, last = new_floor, entry
-    if hint is not None and hint.floor_index >= _next(last):
+        floor, newest_entry = new_floor, entry
+    if hint is not None and hint.floor_index >= _next(newest_entry):
         raise Discrepancy(
-            ProblemKind.FLOOR, floors.key(_next(last)), "is missing: the hint names it"
+            ProblemKind.FLOOR, floors.key(_next(newest_entry)), "is missing: the hint names it"
         )
-    return floor, last is not None
+    return floor, newest_entry is not None
 
 
 def _floor_in(entry: Entry, path: str) -> int:
@@ -92,8 +92,8 @@ def _floor_in(entry: Entry, path: str) -> int:
         raise Discrepancy(ProblemKind.FLOOR, path, "does not hold a floor") from problem
 
 
-def _next(last: Entry | None) -> int:
-    return 0 if last is None else last.number + 1
+def _next(entry: Entry | None) -> int:
+    return 0 if entry is None else entry.number + 1
 
 
 async def _listed_head(chain: Chain, floor: int, kind: ProblemKind) -> int:
@@ -172,8 +172,8 @@ async def _check_chain(chain: Chain, checked: VerificationCounts) -> None:
         extent = await measure_chain(chain, ProblemKind.LINK)
         for first in range(extent.floor, extent.head + 1, _PARALLEL_READS):
             # One more at the end, which has the hash of the one before it.
-            last = min(extent.head, first + _PARALLEL_READS)
-            await _check_entries(chain, list(range(first, last + 1)), checked)
+            last_number = min(extent.head, first + _PARALLEL_READS)
+            await _check_entries(chain, list(range(first, last_number + 1)), checked)
     except Discrepancy:
         if await _floor(chain) == before:
             raise

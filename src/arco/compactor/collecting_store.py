@@ -78,7 +78,7 @@ class CollectingStore(Store):
         self.created: list[Meta] = []
         self._hidden: set[str] = set()
         self._simulated: dict[str, bytes] = {}
-        self._listed = LruCache[str, Meta](_REMEMBERED)  # saves a request for their sizes
+        self._metas = LruCache[str, Meta](_REMEMBERED)  # saves a request for their sizes
 
     async def get(self, key: str, *, size_bytes: int = 0) -> bytes:
         if key in self._simulated:
@@ -111,7 +111,7 @@ class CollectingStore(Store):
         return await self._inner.put_hint(key, body)
 
     async def delete(self, key: str) -> None:
-        meta = self._listed.pop(key)
+        meta = self._metas.pop(key)
         try:
             meta = meta or await self.head(key)
         except NotFound:
@@ -127,7 +127,7 @@ class CollectingStore(Store):
         async for meta in self._inner.list(prefix, after):
             if meta.key in self._hidden:
                 continue
-            self._listed.put(meta.key, meta)
+            self._metas.put(meta.key, meta)
             yield meta
 
     def _refuse_hidden(self, key: str) -> None:

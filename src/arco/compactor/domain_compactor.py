@@ -114,9 +114,10 @@ class DomainCompactor:
         )
         self._handed = SegmentCache()
         self._new_segments: NewSegments | None = None  # None: start from the head
-        self._seen: Manifest | None = None  # the manifest at the head when it was last read
-        self._seen_number = -1
-        self._seen_ms = 0.0
+        # The head of the chain when it was last read.
+        self._head_manifest: Manifest | None = None
+        self._head_number = -1
+        self._head_seen_ms = 0.0
         self._index: tuple[Ref, BaseIndex] | None = None
         self._may_remove_rows = True
         self.is_behind = False  # whether the last cycle left segments for the next
@@ -216,7 +217,7 @@ class DomainCompactor:
 
         The segments and slots that it folded may be collected, so polling for them would never end.
         """
-        if self._clock.elapsed_ms() - self._seen_ms < FRESH_MS / 2:
+        if self._clock.elapsed_ms() - self._head_seen_ms < FRESH_MS / 2:
             return False
         return _watermark(manifest_at(await self._head())) != new_segments.since
 
@@ -230,14 +231,16 @@ class DomainCompactor:
         return head
 
     def _see(self, head: Head) -> None:
-        self._seen, self._seen_number, self._seen_ms = manifest_at(head), head.number, head.seen_ms
+        self._head_manifest = manifest_at(head)
+        self._head_number = head.number
+        self._head_seen_ms = head.seen_ms
 
     async def _should_publish(self, new_segments: NewSegments, *, everything: bool) -> bool:
         """Whether to publish now: events, slots and seals that have waited long, or rows to expire."""
         if new_segments.is_due() or (everything and new_segments.watermark != new_segments.since):
             return True
-        return self._seen is not None and await self._retention.is_overdue(
-            self._seen_number, _bounds(self._seen)
+        return self._head_manifest is not None and await self._retention.is_overdue(
+            self._head_number, _bounds(self._head_manifest)
         )
 
     async def _fold_unless_collected(

@@ -83,7 +83,7 @@ class DomainState:
         self.compactor = compactor
         self.cycles = FailureCount(runtime)
         self.merges = FailureCount(runtime)
-        self.last: CycleReport | None = None  # the last cycle that published events
+        self.last_published: CycleReport | None = None  # the last cycle that published events
         self.notified = runtime.tasks.event()
         self.paused_until_ms = 0.0
 
@@ -247,7 +247,7 @@ class EventCompactor:
 
     def _record(self, domain: DomainState, cycle: CycleReport) -> CycleReport:
         if cycle.counts.events:
-            domain.last = cycle
+            domain.last_published = cycle
         if self._report is not None:
             self._report(cycle)
         return cycle
@@ -260,8 +260,8 @@ class EventCompactor:
         return report
 
     def _failed(
-        self, what: str, domain: DomainState, failures: FailureCount, problem: Exception
+        self, operation: str, domain: DomainState, failures: FailureCount, problem: Exception
     ) -> None:
         failures.add(problem)
         if self._on_failure is not None:
-            self._on_failure(f"{what} of {domain.compactor.domain}", problem)
+            self._on_failure(f"{operation} of {domain.compactor.domain}", problem)

@@ -218,16 +218,16 @@ def _blocks(job: FoldJob, chunk: Sequence[RawSegment], shards: int) -> Iterator[
     block, counts = _Block(job.domain), Counts()
     for segment in chunk:
         try:
-            late, last = 0, SegmentRows()
-            for last in _readings(job, segment):
-                block.add(last)
-                late += last.late
+            late_events, part = 0, SegmentRows()
+            for part in _readings(job, segment):
+                block.add(part)
+                late_events += part.late
                 if block.is_full():
                     yield PartialFold(block.blobs(shards), Counts())
                     block = _Block(job.domain)
         except MemoryError as problem:
             raise EngineCrashed(_out_of_memory(segment)) from problem
-        counts = add_counts(counts, _count(segment, last, late))
+        counts = add_counts(counts, _count(segment, part, late_events))
     try:
         blobs = block.blobs(shards)
     except MemoryError as problem:
@@ -248,11 +248,11 @@ def _out_of_memory(segment: RawSegment) -> str:
     return f"out of memory while expanding segment {ref.seq} of stream {ref.stream}"
 
 
-def _count(segment: RawSegment, reading: SegmentRows, late: int) -> Counts:
+def _count(segment: RawSegment, reading: SegmentRows, late_events: int) -> Counts:
     return Counts(
         segments=1,
         events=reading.events,
-        late=late,
+        late=late_events,
         quarantined=reading.quarantined,
         bytes=len(segment.raw),
         oldest_received=reading.oldest_received,

@@ -82,13 +82,13 @@ async def collect_garbage(
     """
     counting = CollectingStore(store, ProgressCounter(progress), dry_run=dry_run)
     work = _Collection(counting, domain, retention_ms)
-    last = (await work.chain.head()).number
+    head_number = (await work.chain.head()).number
     if compactor is not None and not dry_run and domain == DOMAIN:
         await compactor.merge()
     await collect(work.chain, retention_ms=retention_ms)
     await work.kept.read_on(work.chain)
     await work.collect_files(compactor, dry_run=dry_run)
-    await work.collect_records(last)
+    await work.collect_records(head_number)
     if domain == DOMAIN:
         await collect_keys(counting)
         await work.collect_unnamed_segments()
@@ -112,31 +112,33 @@ class _Collection:
 
     async def collect_files(self, compactor: CompactorPort | None, *, dry_run: bool) -> None:
         """Delete files that no kept manifest names, once a mark ensures that none will."""
-        wanted = orphan_mark_at(await store_now_ms(self._store))
+        new_mark = orphan_mark_at(await store_now_ms(self._store))
         unnamed = [meta async for meta in self._unnamed()]
         self._mark = self.kept.mark
-        due = [meta for meta in unnamed if self._mark <= (attempt_in_path(meta.key) or "") < wanted]
+        due = [
+            meta for meta in unnamed if self._mark <= (attempt_in_path(meta.key) or "") < new_mark
+        ]
         if compactor is None or self.kept.head < 0:
             for meta in due:
                 self._left.add(meta)
         elif due:
             if not dry_run:
-                await compactor.mark_orphans(wanted, self._domain)
+                await compactor.mark_orphans(new_mark, self._domain)
                 # Manifests that were published since the first read may name some of the files.
                 await self.kept.read_on(self.chain)
-            self._mark = wanted if dry_run else self.kept.mark
+            self._mark = new_mark if dry_run else self.kept.mark
         for meta in unnamed:
             if _is_below(meta, self._mark) and meta.key not in self.kept.files:
                 await self._store.delete(meta.key)
 
-    async def collect_records(self, last: int) -> None:
+    async def collect_records(self, head_number: int) -> None:
         """Delete commit records that no kept manifest names, and that none can name any more.
 
-        Records above `last`, the head at the start, are left for the next collection: the merge and the
-        mark of this one changed them, which a dry run could not predict.
+        Records above `head_number`, the head at the start, are left for the next collection: the merge
+        and the mark of this one changed them, which a dry run could not predict.
         """
         async for meta in self._store.list(f"commits/{self._domain}/"):
-            if not self.kept.may_name(meta.key, last):
+            if not self.kept.may_name(meta.key, head_number):
                 await self._store.delete(meta.key)
 
     async def collect_unnamed_segments(self) -> None:
@@ -153,8 +155,10 @@ class _Collection:
         # A commit from now on names young segments, or it comes from a process that was suspended for long:
         # its events travel with the call, so only a copy of them is deleted.
         await self.kept.read_on(self.chain)
-        named = await self.kept.segments(self.chain)
-        for meta in find_spent_segments(streams, before_ms=before_ms, named=named):
+        named_segments = await self.kept.segments(self.chain)
+        for meta in find_spent_segments(
+            streams, before_ms=before_ms, named_segments=named_segments
+        ):
             await self._store.delete(meta.key)
 
     async def collect_folded_segments(self) -> None:
@@ -220,20 +224,22 @@ def add_segment(streams: Streams, meta: Meta) -> None:
         streams.setdefault(stream, {})[seq] = meta
 
 
-def find_spent_segments(streams: Streams, *, before_ms: int, named: Iterable[str]) -> list[Meta]:
+def find_spent_segments(
+    streams: Streams, *, before_ms: int, named_segments: Iterable[str]
+) -> list[Meta]:
     """The segments that may be deleted."""
-    kept = set(named)
+    kept_keys = set(named_segments)
     return [
         meta
         for segments in streams.values()
         for seq, meta in segments.items()
-        if seq < max(segments) and meta.modified_ms <= before_ms and meta.key not in kept
+        if seq < max(segments) and meta.modified_ms <= before_ms and meta.key not in kept_keys
     ]
 
 
 def has_old_segments(streams: Streams, before_ms: int) -> bool:
     """Whether any segment may be deleted: only then is it worth reading which commits name them."""
-    return bool(find_spent_segments(streams, before_ms=before_ms, named=()))
+    return bool(find_spent_segments(streams, before_ms=before_ms, named_segments=()))
 
 
 async def seal_and_collect_streams(

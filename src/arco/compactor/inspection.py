@@ -242,15 +242,15 @@ class _Inspector:
 
     async def _check_files(self, mark: str) -> None:
         """Report named files that are missing, and count unnamed files for garbage collection."""
-        listed = set()
+        listed_keys = set()
         for folder in folders_of(self._domain):
             async for meta in self._store.list(folder):
-                listed.add(meta.key)
+                listed_keys.add(meta.key)
                 attempt = attempt_in_path(meta.key)
                 if attempt is not None and attempt < mark and meta.key not in self._kept.files:
                     self._orphans.add(meta)
                 self._progress.step()
-        for path in sorted(self._kept.files - listed):
+        for path in sorted(self._kept.files - listed_keys):
             if not await self._exists(path):
                 fault = "is missing, and a manifest names it"
                 self._report(InspectionProblemKind.FILE, path, fault, _RESTORE)
@@ -284,10 +284,13 @@ def _limit_per_kind(problems: Iterable[InspectionProblem]) -> Iterable[Inspectio
     for same_kind in kinds.values():
         yield from same_kind[:_MAX_PROBLEMS]
         if len(same_kind) > _MAX_PROBLEMS:
-            last = same_kind[_MAX_PROBLEMS]
-            more = f"{last.explanation}; and {len(same_kind) - _MAX_PROBLEMS - 1} more of this kind"
+            last_shown = same_kind[_MAX_PROBLEMS]
+            more = f"{last_shown.explanation}; and {len(same_kind) - _MAX_PROBLEMS - 1} more of this kind"
             yield InspectionProblem(
-                kind=last.kind, path=last.path, explanation=more, next_step=last.next_step
+                kind=last_shown.kind,
+                path=last_shown.path,
+                explanation=more,
+                next_step=last_shown.next_step,
             )
 
 
@@ -359,8 +362,8 @@ class StreamCheck:
 
     async def _check_unregistered(self, stream: str) -> None:
         """A stream without a slot must have a seal: then its slot was collected."""
-        last = max(self._listed[stream])
-        end = await self._find_segment(stream, last)
+        last_seq = max(self._listed[stream])
+        end = await self._find_segment(stream, last_seq)
         if self._slots.floor == 0 or end is None or not end.seal:
             self._report(
                 InspectionProblemKind.STREAM,

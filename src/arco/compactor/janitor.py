@@ -80,13 +80,13 @@ class Janitor:
         if self._on_inspection is not None:
             self._on_inspection(inspection)
 
-    async def _guard(self, what: str, work: Callable[[], Awaitable[object]]) -> None:
+    async def _guard(self, work_name: str, work: Callable[[], Awaitable[object]]) -> None:
         try:
             await work()
         except Exception as problem:
             self.problem = problem
             if self._on_failure is not None:
-                self._on_failure(what, problem)
+                self._on_failure(work_name, problem)
 
     def close(self) -> None:
         """Start no other round; one in progress may be cancelled at any point."""

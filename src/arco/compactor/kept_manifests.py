@@ -49,12 +49,12 @@ class KeptManifests:
         while True:
             floor = max(self.floor, await chain.floor())
             first = max(floor, self.head + 1)
-            last = min((await chain.head()).number, first + _PARALLEL_READS - 1)
+            last_number = min((await chain.head()).number, first + _PARALLEL_READS - 1)
             self.floor = floor
-            if last < first:
+            if last_number < first:
                 return
             try:
-                entries = await chain.history(first, last)
+                entries = await chain.history(first, last_number)
             except NotFound:
                 continue  # another collection has raised the floor
             for entry in entries:
@@ -75,13 +75,13 @@ class KeptManifests:
         self.mark = manifest.orphans_before or ""
         self.head = number
 
-    def may_name(self, path: str, last: int) -> bool:
-        """Whether a kept manifest names a commit record, or one above `last` still may."""
+    def may_name(self, path: str, head_number: int) -> bool:
+        """Whether a kept manifest names a commit record, or one above `head_number` still may."""
         match = _RECORD.fullmatch(path)
         if match is None:
             return True  # not a commit record
         number = int(match[1])
-        if number > min(last, self.head):
+        if number > min(head_number, self.head):
             return True
         return number in self.records and self.records[number].path == path
 

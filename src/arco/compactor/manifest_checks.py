@@ -22,12 +22,12 @@ _TIER2 = {CommitKind.FOLD, CommitKind.REBUILD, *_BOTH}
 def check_manifest(domain: str, number: int, path: str, manifest: Manifest) -> None:
     """`Discrepancy` if a manifest does not match its domain and number."""
     ulid = manifest.commit_ulid
-    named = f"commits/{domain}/{number:020d}-{ulid}.json"
+    commit_path = f"commits/{domain}/{number:020d}-{ulid}.json"
     fault = None
     if manifest.domain != domain:
         fault = f"is of domain {manifest.domain}"
-    elif manifest.commit.path != named:
-        fault = f"names the commit record {manifest.commit.path}, not {named}"
+    elif manifest.commit.path != commit_path:
+        fault = f"names the commit record {manifest.commit.path}, not {commit_path}"
     elif not 0 <= manifest.rows_changed_at <= number:
         fault = f"says that rows changed at number {manifest.rows_changed_at}"
     elif domain == DOMAIN:
@@ -88,14 +88,14 @@ def check_record(record: Commit, manifest: Manifest, number: int) -> None:
 def check_added(record: Commit, manifest: Manifest, parent: Manifest | None, number: int) -> None:
     """`Discrepancy` if a manifest names a new file that its commit record does not list as added."""
     added = {(ref.path, ref.sha256) for ref in record.added}
-    old = set() if parent is None else set(_named(parent))
-    for path, sha256 in _named(manifest):
+    old = set() if parent is None else set(_named_files(parent))
+    for path, sha256 in _named_files(manifest):
         if (path, sha256) not in old and (path, sha256) not in added:
             fault = f"does not list {path} as added"
             raise Discrepancy(ProblemKind.COMMIT, manifest.commit.path, fault, number=number)
 
 
-def _named(manifest: Manifest) -> Iterator[tuple[str, str]]:
+def _named_files(manifest: Manifest) -> Iterator[tuple[str, str]]:
     for file in manifest.named_files():
         yield file.path, file.sha256
     if manifest.base.index is not None:

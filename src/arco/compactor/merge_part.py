@@ -49,15 +49,15 @@ class _PartMerge:
 
     async def _read_tail(self) -> dict[int, pa.Table]:
         """The rows of the tail in each of these buckets."""
-        wanted = set(self.part.buckets)
-        refs = [ref for ref in self.part.tail if not wanted.isdisjoint(ref.buckets)]
+        buckets = set(self.part.buckets)
+        refs = [ref for ref in self.part.tail if not buckets.isdisjoint(ref.buckets)]
         rows_by_bucket: dict[int, list[pa.Table]] = {}
         for start in range(0, len(refs), _PARALLEL_READS):
             read = await self._read(refs[start : start + _PARALLEL_READS])
 
             def keep(some: list[pa.Table] = read) -> None:
                 for bucket, rows in split_by_bucket(self.table, _concat(self.table, some)):
-                    if bucket in wanted:
+                    if bucket in buckets:
                         rows_by_bucket.setdefault(bucket, []).append(rows)
 
             await self.store.runtime.tasks.in_thread(keep)

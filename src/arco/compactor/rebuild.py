@@ -277,10 +277,10 @@ class _Rebuild:
         """Merge these buckets of these tables into the base, in one job."""
         parts = [
             part
-            for name, wanted in buckets.items()
+            for name, table_buckets in buckets.items()
             for part in plan_base_parts(
                 self._tables[name],
-                wanted,
+                table_buckets,
                 tails.get(name, ()),
                 self._base.of(self._tables[name]),
             )
@@ -292,8 +292,8 @@ class _Rebuild:
         )
         merged = await self._engine.merge(job)
         self._index = None
-        for name, wanted in buckets.items():
-            for bucket in wanted:
+        for name, bucket_numbers in buckets.items():
+            for bucket in bucket_numbers:
                 self._base.put(self._tables[name], bucket, None)
         for new in merged.files:
             self._base.put(self._tables[new.table], new.file.buckets[0], new.file)
@@ -338,8 +338,10 @@ async def find_last_lost_step(store: Store, domain: str, steps: Sequence[ReplayS
     newest_first = list(reversed(steps))
     for start in range(0, len(steps), _PARALLEL_READS):
         wave = newest_first[start : start + _PARALLEL_READS]
-        kept = await store.runtime.tasks.gather(*(_is_kept(store, domain, each) for each in wave))
-        for step, is_kept in zip(wave, kept, strict=True):
+        are_kept = await store.runtime.tasks.gather(
+            *(_is_kept(store, domain, each) for each in wave)
+        )
+        for step, is_kept in zip(wave, are_kept, strict=True):
             if not is_kept:
                 return step.number
     return None
@@ -380,8 +382,8 @@ def _merged_buckets(
     removed, added = set(record.removed), {ref.path for ref in record.added}
     merged: dict[str, frozenset[int]] = {}
     for name, files in ({} if parent is None else parent.tail).items():
-        gone = [ref for ref in files if ref.path in removed]
+        removed_files = [ref for ref in files if ref.path in removed]
         is_shortened = any(ref.path in added for ref in manifest.tail.get(name, ()))
-        if gone and not is_shortened:
-            merged[name] = frozenset(bucket for ref in gone for bucket in ref.buckets)
+        if removed_files and not is_shortened:
+            merged[name] = frozenset(bucket for ref in removed_files for bucket in ref.buckets)
     return merged

@@ -49,7 +49,7 @@ class StateFileCheck:
         self._checked = checked
         self._sound = sound
         self._progress = progress
-        self._seen: dict[str, FileRef | Ref] = {}  # by path, as the manifest describes it
+        self._checked_refs: dict[str, FileRef | Ref] = {}  # by path, as the manifest describes it
         self._index: tuple[Ref | None, BaseIndex] = (None, _NO_INDEX)
         self._tails: dict[
             tuple[str, int], pa.Table
@@ -60,7 +60,7 @@ class StateFileCheck:
         number = record.number
         index = await self._read_index(manifest.base.index, number)
         files = list(_files(manifest, index))
-        self._progress.expect(sum(ref.path not in self._seen for _, ref, _ in files))
+        self._progress.expect(sum(ref.path not in self._checked_refs for _, ref, _ in files))
         for at in range(0, len(files), _PARALLEL_READS):
             await self._store.runtime.tasks.gather(
                 *(
@@ -68,10 +68,10 @@ class StateFileCheck:
                     for name, ref, in_tail in files[at : at + _PARALLEL_READS]
                 )
             )
-        named = {(ref.path, ref.sha256) for _, ref, _ in files}
-        named |= {(ref.path, ref.sha256) for ref in (manifest.base.index,) if ref}
+        named_refs = {(ref.path, ref.sha256) for _, ref, _ in files}
+        named_refs |= {(ref.path, ref.sha256) for ref in (manifest.base.index,) if ref}
         for added in record.added:
-            if (added.path, added.sha256) not in named:
+            if (added.path, added.sha256) not in named_refs:
                 fault = f"lists {added.path} as added, and its manifest does not name it"
                 raise Discrepancy(ProblemKind.COMMIT, manifest.commit.path, fault, number=number)
 
@@ -134,11 +134,11 @@ class StateFileCheck:
 
     def _is_new(self, ref: FileRef | Ref, number: int) -> bool:
         """Whether an object was not checked before; `Discrepancy` if two manifests disagree about it."""
-        earlier = self._seen.get(ref.path)
+        earlier = self._checked_refs.get(ref.path)
         if earlier is not None and earlier != ref:
             fault = "is named by two manifests that differ about it"
             raise Discrepancy(ProblemKind.FILE, ref.path, fault, number=number)
-        self._seen[ref.path] = ref
+        self._checked_refs[ref.path] = ref
         return earlier is None
 
 
@@ -183,9 +183,9 @@ def _fault_in_schema(table: StateTable, schema: pa.Schema) -> str | None:
     for field in schema:
         if field.name not in table.schema.names:
             return f"has a column {field.name}, which {table.name} does not"
-        wanted = table.schema.field(field.name).type
-        if field.type != wanted:
-            return f"has {field.name} as {field.type}, not as {wanted}"
+        expected_type = table.schema.field(field.name).type
+        if field.type != expected_type:
+            return f"has {field.name} as {field.type}, not as {expected_type}"
     return None
 
 

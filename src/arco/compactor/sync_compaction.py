@@ -111,8 +111,8 @@ async def _landed(publisher: Publisher, call: SyncCompact, head: Head) -> Publis
 def _refuse_other_workspace(publisher: Publisher, call: SyncCompact) -> None:
     """`Denied` if the call is for another workspace: its sender is configured with the wrong address."""
     scope = publisher.store.scope
-    wanted = (call.tenant or scope.tenant, call.workspace or scope.workspace)
-    if wanted != (scope.tenant, scope.workspace):
+    expected_scope = (call.tenant or scope.tenant, call.workspace or scope.workspace)
+    if expected_scope != (scope.tenant, scope.workspace):
         raise Denied("this compactor serves another workspace")
 
 
@@ -143,12 +143,14 @@ async def _refuse_stale_token(publisher: Publisher, call: SyncCompact) -> None:
     epochs, token = Chain(publisher.store, f"locks/{publisher.domain}"), call.fencing_token
     clock, newest = publisher.store.runtime.clock, publisher.newest_token
     asked_ms = clock.elapsed_ms()
-    seen_ms, wanted = asked_ms, [token + 1, token]
+    seen_ms, epoch_numbers = asked_ms, [token + 1, token]
     if newest is not None and newest.number == token and asked_ms - newest.seen_ms < FRESH_MS:
-        seen_ms, wanted = newest.seen_ms, [token + 1]
-    passed, *held = await publisher.store.runtime.tasks.gather(*map(epochs.find, wanted))
+        seen_ms, epoch_numbers = newest.seen_ms, [token + 1]
+    passed, *own_epoch = await publisher.store.runtime.tasks.gather(
+        *map(epochs.find, epoch_numbers)
+    )
     slept = clock.elapsed_ms() - seen_ms >= FRESH_MS
-    if passed is not None or None in held or slept:
+    if passed is not None or None in own_epoch or slept:
         raise Fenced(f"fencing token {token} is not that of the newest lease")
     publisher.newest_token = SeenToken(token, asked_ms)
 
@@ -196,7 +198,7 @@ def _delta(
 
 def _operation(change: CatalogChanged, event: Envelope, path: str) -> CommitOperation:
     at: datetime = event.occurred_at
-    where, _, line = path.partition("#")
+    segment_path, _, line = path.partition("#")
     return CommitOperation(
         request_id=change.request_id,
         operation=change.operation,
@@ -206,7 +208,7 @@ def _operation(change: CatalogChanged, event: Envelope, path: str) -> CommitOper
         name=change.name,
         at=at,
         event_id=event.event_id,
-        event_path=where,
+        event_path=segment_path,
         line=int(line),
         event_sha256=sha256_hex(json.encode(event)),
     )

@@ -210,12 +210,12 @@ def plan_base_parts(
         width = max(1, min(_PART_BUCKETS, width * _PART_ROWS // rows))
     ordered = sorted(buckets)  # the buckets of a tail file are neighbours, so few parts read it
     for start in range(0, len(ordered), width):
-        wanted = ordered[start : start + width]
+        chosen_files = ordered[start : start + width]
         yield MergePart(
             table=table.name,
-            buckets=tuple(wanted),
-            tail=tuple(ref for ref in tail if not set(wanted).isdisjoint(ref.buckets)),
-            base={bucket: ref for bucket, ref in old.items() if int(bucket) in wanted},
+            buckets=tuple(chosen_files),
+            tail=tuple(ref for ref in tail if not set(chosen_files).isdisjoint(ref.buckets)),
+            base={bucket: ref for bucket, ref in old.items() if int(bucket) in chosen_files},
             into_base=True,
         )
 

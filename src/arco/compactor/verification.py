@@ -126,10 +126,10 @@ class _Verification:
         self._check_anchor_is_kept()
         self._progress.expect(head - floor + 1)
         child: _Step | None = None
-        while (last := head if child is None else child.entry.number - 1) >= floor:
+        while (last_number := head if child is None else child.entry.number - 1) >= floor:
             # The head first and alone: it must be sound before its parent is checked against it.
-            first = last if child is None else max(floor, last - _PARALLEL_READS + 1)
-            steps = await self._read(first, last, child)
+            first = last_number if child is None else max(floor, last_number - _PARALLEL_READS + 1)
+            steps = await self._read(first, last_number, child)
             for step in steps:
                 await self._check(step, child)
                 child = step
@@ -173,9 +173,9 @@ class _Verification:
         if fault is not None:
             raise Discrepancy(ProblemKind.ANCHOR, self._chain.key(max(number, 0)), fault)
 
-    async def _read(self, first: int, last: int, child: _Step | None) -> list[_Step]:
-        """The manifests `last` down to `first` and their records, each checked against its child."""
-        numbers = range(last, first - 1, -1)
+    async def _read(self, first: int, last_number: int, child: _Step | None) -> list[_Step]:
+        """The manifests `last_number` down to `first` and their records, each checked against its child."""
+        numbers = range(last_number, first - 1, -1)
         links = await self._tasks.gather(
             *(read_entry(self._chain, number, ProblemKind.MANIFEST) for number in numbers)
         )

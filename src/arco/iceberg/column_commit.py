@@ -140,10 +140,15 @@ async def project_columns(
         raise Unknown(
             "the columns were changed, and another change has followed; read the table again"
         )
-    late = [name for name, result in classifications.items() if _differ(rows[name], result)]
-    if not late:
+    stale_columns = [
+        name for name, result in classifications.items() if _differ(rows[name], result)
+    ]
+    if not stale_columns:
         return done
-    requests = [UpdateColumn(target=target, column=name, **classifications[name]) for name in late]  # type: ignore[arg-type]  # by their names
+    requests = [
+        UpdateColumn(target=target, column=name, **classifications[name])  # type: ignore[arg-type]
+        for name in stale_columns
+    ]
     await context.runtime.tasks.gather(
         *(change(context.committer, each, actor) for each in requests)
     )
@@ -154,13 +159,13 @@ async def read_catalog_result(context: IcebergContext, table_id: str) -> ChangeR
     """A table or view in the newest snapshot, live or dropped."""
     snapshot = await context.reader.head()
     table = await snapshot.find(table_id, dropped=True)
-    listed = await snapshot.columns(table_id)
+    column_rows = await snapshot.columns(table_id)
     return ChangeResult(
         number=table.commit,
         commit_ulid="",
         operation="",
         object=table,
-        columns=tuple(each.row for each in listed),
+        columns=tuple(each.row for each in column_rows),
     )
 
 

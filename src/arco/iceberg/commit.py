@@ -98,14 +98,16 @@ class CommitWork(FixedIdsWork):
         self._request = request
         self._caller = caller
         self._engine = engine
-        self._found: ResolvedObject | None = None
+        self._resolved: ResolvedObject | None = None
 
     async def terms(self) -> ClaimTerms:
-        self._found = await find_object(self._context, self._name, self._engine.kind, ahead=True)
-        if self._found is None:
+        self._resolved = await find_object(self._context, self._name, self._engine.kind, ahead=True)
+        if self._resolved is None:
             # Fixed by the claim, so that a process that takes over cannot find another table.
             return ClaimTerms(ids={ClaimId.TABLE: ""}, base=-1)
-        return ClaimTerms(ids={ClaimId.TABLE: self._found.id}, base=self._found.table_head.number)
+        return ClaimTerms(
+            ids={ClaimId.TABLE: self._resolved.id}, base=self._resolved.table_head.number
+        )
 
     async def find(self, claim: Claim) -> Answer | None:
         return await find_landed_commit(self._context, claim)
@@ -156,9 +158,9 @@ class CommitWork(FixedIdsWork):
 
     async def _first_search(self, chain: Chain, claim: Claim) -> RequestSearch:
         """The head to begin with; without a key, the one that was read when the name was resolved."""
-        if self._caller.key is not None or self._found is None:
+        if self._caller.key is not None or self._resolved is None:
             return await find_request(chain, claim.base, claim.request_id)
-        resolved_head, chain_head = self._found.table_head.chain_head, chain.remembered()
+        resolved_head, chain_head = self._resolved.table_head.chain_head, chain.remembered()
         return RequestSearch(
             chain_head
             if chain_head is not None and chain_head.number > resolved_head.number
@@ -222,6 +224,8 @@ class CommitWork(FixedIdsWork):
 
     async def _back_off(self, losses: int, began_ms: float) -> None:
         """After a lost race: wait for a random multiple of the store's latency, or give up."""
+        # Not an `ExponentialBackoff`: its pauses are fixed, and these follow how long the last try took, so
+        # that they suit a fast disk and a slow object store alike.
         check_deadline(self._context, self._caller)
         clock = self._context.runtime.clock
         spread = min(losses, _MAX_SPREAD) * self._context.runtime.rng.random()

@@ -34,13 +34,13 @@ class RowCache:
 
     def __init__(self) -> None:
         self._snapshot: Snapshot | None = None
-        self._found: dict[TableName, TableRow | None] = {}
+        self._rows: dict[TableName, TableRow | None] = {}
 
     async def find(self, snapshot: Snapshot, name: TableName) -> TableRow | None:
         """The row of a name in a snapshot, if there is one."""
-        if snapshot is not self._snapshot or len(self._found) >= _MAX_ROWS:
-            self._snapshot, self._found = snapshot, {}
-        rows = self._found
+        if snapshot is not self._snapshot or len(self._rows) >= _MAX_ROWS:
+            self._snapshot, self._rows = snapshot, {}
+        rows = self._rows
         if name in rows:
             return rows[name]
         try:

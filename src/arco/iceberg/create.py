@@ -242,8 +242,8 @@ async def is_location_taken(
     places = [*paths_beside(context.locations, metadata)]
     if context.locations.owner(location) not in own_ids:  # else the folder was made for it
         places.append(context.locations.stored(location))
-    taken = [await is_place_taken(context, each, own_ids) for each in places]
-    if not any(taken):
+    are_taken = [await is_place_taken(context, each, own_ids) for each in places]
+    if not any(are_taken):
         return False
     try:
         await (await context.reader.head()).schema(creation.name.schema)

@@ -17,7 +17,7 @@ from arco.storage.roles import Role
 from arco.storage.store import Store
 
 _FOLDERS = ("metadata", "data")
-_SPOTS = 4_096  # locations whose resolution is cached
+_CACHED_LOCATIONS = 4_096  # locations whose resolution is cached
 
 
 class TableFiles:
@@ -39,7 +39,7 @@ class TableFiles:
         self._janitor = janitor
         self._outside = dict(outside)
         self._resolver = LocationResolver(root_url, outside)
-        self._resolve_cached = lru_cache(_SPOTS)(self._resolver.find)
+        self._resolve_cached = lru_cache(_CACHED_LOCATIONS)(self._resolver.find)
         if unspelled := self._outside.keys() - set(self._resolver.declared):
             raise Invalid(f"locations are not normalized: {', '.join(sorted(unspelled))}")
 

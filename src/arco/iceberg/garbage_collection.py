@@ -92,14 +92,14 @@ class TableGarbageCollector:
         """Collect all tables; a failure with one does not end it and is passed to `on_error`."""
         done = TableGcReport(dry_run=dry_run)
 
-        async def guarded(what: str, work: Awaitable[None]) -> None:
+        async def guarded(work_name: str, work: Awaitable[None]) -> None:
             try:
                 await work
             except ArcoError as problem:
                 done.problems += 1
-                done.failed.append(what)
+                done.failed.append(work_name)
                 if on_error is not None:
-                    on_error(what, problem)
+                    on_error(work_name, problem)
 
         before_ms = await store_now_ms(self._janitor) - self._retention_ms
         snapshot, count = await self._context.reader.head(), 0
@@ -173,12 +173,12 @@ async def obsolete_metadata_files(
     if context.locations.owner(table_head.location) not in (None, table_id):
         return  # file numbers are those of the folder's own table, which may be undropped
     metadata = (await context.load(table_head.location)).metadata
-    kept = {table_head.location, *logged_files(metadata)}
+    kept_files = {table_head.location, *logged_files(metadata)}
     gives_up = properties_of(metadata).get(_DELETE) == "true"
     folder, home = table_head.location.rpartition("/")[0], str(metadata["location"]).rstrip("/")
     async for meta in context.files.list_below(folder):
         number = _number(meta.key)
-        if number is None or meta.key in kept or meta.modified_ms > before_ms:
+        if number is None or meta.key in kept_files or meta.modified_ms > before_ms:
             continue
         if await _is_obsolete(
             context, transactions, table_id, number, meta.key, gives_up=gives_up
@@ -236,15 +236,15 @@ async def purge(
     if context.locations.owner(home) == table_id:
         files = _in_folder(context, home, metadata_location)
     else:
-        files = _named(context, metadata, metadata_location)
-    gone = 0
+        files = _named_files(context, metadata, metadata_location)
+    deleted = 0
     async for location in files:
         if location.startswith(home.rstrip("/") + "/"):
-            gone += 1
+            deleted += 1
             if not dry_run:
                 await context.files.delete(location)
     context.metadata_cache.forget(metadata_location)
-    return gone
+    return deleted
 
 
 async def _in_folder(
@@ -256,7 +256,7 @@ async def _in_folder(
     yield metadata_location
 
 
-async def _named(
+async def _named_files(
     context: IcebergContext, metadata: Metadata, metadata_location: str
 ) -> AsyncIterator[str]:
     """Data files, then manifests, then manifest lists, then metadata files."""
@@ -280,9 +280,9 @@ async def _named(
 
 
 async def _manifests(context: IcebergContext, snapshot: dict[str, Json]) -> list[str]:
-    listed = snapshot.get("manifest-list")
-    if isinstance(listed, str):
-        return [str(each.get("manifest_path")) for each in await _records(context, listed)]
+    manifest_list = snapshot.get("manifest-list")
+    if isinstance(manifest_list, str):
+        return [str(each.get("manifest_path")) for each in await _records(context, manifest_list)]
     inline = snapshot.get("manifests")  # format version 1 has them here
     return [str(each) for each in inline] if isinstance(inline, list) else []
 

@@ -41,19 +41,19 @@ class LoadedMetadata:
         self.location = location
         self._config = config
         self._head = b'{"metadata-location":%s,"metadata":' % json.encode(location)
-        self._whole = self._around(raw)
+        self._full_body = self._around(raw)
         self._raw_bytes = len(raw)
-        self._plain: dict[SnapshotsMode, bytes] = {SnapshotsMode.ALL: self._whole}
+        self._plain: dict[SnapshotsMode, bytes] = {SnapshotsMode.ALL: self._full_body}
         self._gzipped: dict[SnapshotsMode, bytes] = {}
         self._metadata = metadata
         self.kept_bytes = (
-            len(self._whole) + _OVERHEAD_BYTES + (_PARSED * len(raw) if metadata else 0)
+            len(self._full_body) + _OVERHEAD_BYTES + (_PARSED * len(raw) if metadata else 0)
         )
 
     @property
     def raw(self) -> bytes:
         """The stored metadata, uncompressed."""
-        return self._whole[len(self._head) : len(self._head) + self._raw_bytes]
+        return self._full_body[len(self._head) : len(self._head) + self._raw_bytes]
 
     @property
     def metadata(self) -> Metadata:
@@ -88,10 +88,10 @@ class LoadedMetadata:
 
     def _without_history(self) -> bytes:
         """The answer with only the snapshots that a branch or tag names."""
-        full_name = self.metadata
-        short = refs_only(full_name)
-        if short is full_name:
-            return self._whole
+        metadata = self.metadata
+        short = refs_only(metadata)
+        if short is metadata:
+            return self._full_body
         body = self._around(encode_metadata(short))
         self.kept_bytes += len(body)
         return body
@@ -113,35 +113,38 @@ def _parse(raw: bytes) -> Metadata:
 
 
 class MetadataCache:
-    """Metadata files by location; the least recently used are dropped first."""
+    """Metadata files by location; the least recently used are dropped first.
+
+    Not an `LruCache`: that takes the size of a value as fixed, and files grow while they are cached.
+    """
 
     def __init__(self, cache_bytes: int) -> None:
         self._cache_bytes = cache_bytes
-        self._kept: OrderedDict[str, LoadedMetadata] = OrderedDict()
-        self._looked = 0
+        self._by_location: OrderedDict[str, LoadedMetadata] = OrderedDict()
+        self._puts = 0
 
     def get(self, location: str) -> LoadedMetadata | None:
         """The file, if it is cached."""
-        loaded = self._kept.get(location)
+        loaded = self._by_location.get(location)
         if loaded is not None:
-            self._kept.move_to_end(location)
+            self._by_location.move_to_end(location)
         return loaded
 
     def put(self, loaded: LoadedMetadata) -> None:
         """Cache a file; its size may grow later, as answers are built from it."""
         if loaded.location is None:
             return
-        self._kept[loaded.location] = loaded
-        self._kept.move_to_end(loaded.location)
-        self._looked += 1
-        if self._looked % 16 == 0 or loaded.kept_bytes > self._cache_bytes // 64:
+        self._by_location[loaded.location] = loaded
+        self._by_location.move_to_end(loaded.location)
+        self._puts += 1
+        if self._puts % 16 == 0 or loaded.kept_bytes > self._cache_bytes // 64:
             self._evict()
 
     def forget(self, location: str) -> None:
         """Remove a file that no longer exists."""
-        self._kept.pop(location, None)
+        self._by_location.pop(location, None)
 
     def _evict(self) -> None:
-        total = sum(each.kept_bytes for each in self._kept.values())
-        while total > self._cache_bytes and len(self._kept) > 1:
-            total -= self._kept.popitem(last=False)[1].kept_bytes
+        total = sum(each.kept_bytes for each in self._by_location.values())
+        while total > self._cache_bytes and len(self._by_location) > 1:
+            total -= self._by_location.popitem(last=False)[1].kept_bytes

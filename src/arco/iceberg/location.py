@@ -65,9 +65,11 @@ class LocationResolver:
             return ResolvedLocation(None, key, normalized)
         if overlap(normalized, self.store_root):
             raise _not_a_table()
-        for place in self.declared:
-            if normalized.startswith(place):
-                return ResolvedLocation(place, normalized.removeprefix(place)[:-1], normalized)
+        for declared in self.declared:
+            if normalized.startswith(declared):
+                return ResolvedLocation(
+                    declared, normalized.removeprefix(declared)[:-1], normalized
+                )
         raise undeclared(location)
 
     def _spell(self, location: str) -> str:
@@ -80,9 +82,7 @@ class LocationResolver:
 
 
 def _not_a_table() -> Invalid:
-    return Invalid(
-        "this place belongs to Arco itself: leave the location out, and the table gets one of its own"
-    )
+    return Invalid("this location is reserved for Arco; omit `location`, and Arco chooses one")
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Locations:
         folder = resolved.key.removeprefix(WAREHOUSE)
         if folder != table_id and folder not in also:
             raise Invalid(
-                f"{location} is not the location of this table: leave the location out, and it gets one"
+                f"{location} is not the location of this table: omit `location`, and Arco chooses one"
             )
         return TableLocation(url, managed_location(folder), managed=True)
 
@@ -219,8 +219,8 @@ class Locations:
     def _moved(self, location: str, new_location: str, *, may_move: bool) -> str:
         if not may_move or self._resolver.find(new_location).declared is None:
             raise Invalid(
-                f"a table stays where it is: it cannot be moved from {location} to {new_location}; create "
-                "another there, and copy"
+                f"the location of a table cannot change: it is {location}, and the update sets "
+                f"{new_location}; create another table there, and copy the rows"
             )
         return new_location
 
@@ -256,8 +256,8 @@ class Locations:
         own = self._resolver.find(table_location)
         if not resolved.normalized.startswith(own.normalized):
             raise Invalid(
-                f"{location} is not in the table's own place {table_location}: use a folder below that, or "
-                "one in a place that was declared with --allow-location"
+                f"{location} is not in the table's location {table_location}: use a folder below it, "
+                "or below a location that was declared with --allow-location"
             )
         return resolved
 
@@ -268,8 +268,8 @@ class Locations:
             f"{own.normalized}metadata/"
         ):
             raise Invalid(
-                f"{METADATA_PATH} in the table's own place is {table_location.rstrip('/')}/metadata or a "
-                "folder below it: leave it out, or use a place that was declared"
+                f"{METADATA_PATH} in the table's location must be {table_location.rstrip('/')}/metadata or "
+                "a folder below it: omit it, or use a location that was declared with --allow-location"
             )
 
 
@@ -280,9 +280,9 @@ def _suffix(codec: Json) -> str:
     return suffix
 
 
-def _text(value: Json, what: str) -> str:
+def _text(value: Json, label: str) -> str:
     if not isinstance(value, str):
-        raise Invalid(f"{what} is not text")
+        raise Invalid(f"{label} is not text")
     return value
 
 

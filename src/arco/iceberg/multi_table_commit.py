@@ -335,27 +335,29 @@ class MultiTableCommitWork:
         """Write the first pointers of new tables, then add all their names in one catalog change."""
         if not creations:
             return []
-        context, born = self._context, []
+        context, attached = self._context, []
         for creation in creations:
             table_id, pointer = await self._first_pointer(creation, claim, hold, transaction)
-            born.append((table_id, creation.attach(context, table_id, pointer)))
+            attached.append((table_id, creation.attach(context, table_id, pointer)))
 
         async def is_open(table_id: str, is_old: bool) -> bool:  # noqa: FBT001
             return await is_unresolved(context, table_id, is_old=is_old)
 
-        await context.unresolved_names.add([table_id for table_id, _ in born], is_open)
+        await context.unresolved_names.add([table_id for table_id, _ in attached], is_open)
         # An old unresolved id may be forgotten.
         check_deadline(self._context, self._caller, retry_after_ms=None)
         naming = Claim(
             request_sha256="",
             request_id=new_ulid(context.runtime),  # each try creates other ids than the one before
-            ids={ClaimId.OBJECT: born[0][0]},
+            ids={ClaimId.OBJECT: attached[0][0]},
             base=await manifest_number(context),
             life_ms=0,
         )
-        request = AttachTables(tables=tuple(each for _, each in born))
+        request = AttachTables(tables=tuple(each for _, each in attached))
         await change_catalog(context, naming, hold, request, self._caller.actor)
-        heads = [(table_id, await context.pointers.chain(table_id).find(0)) for table_id, _ in born]
+        heads = [
+            (table_id, await context.pointers.chain(table_id).find(0)) for table_id, _ in attached
+        ]
         return [(table_id, entry) for table_id, entry in heads if entry is not None]
 
     async def _first_pointer(
@@ -459,7 +461,7 @@ class Transactions:
         self, catalog: str, request: CommitTransactionRequest, caller: Caller
     ) -> list[TableChange]:
         """The changes by table; several changes of one table keep their order."""
-        asked: dict[TableName, list[CommitTableRequest]] = {}
+        requests: dict[TableName, list[CommitTableRequest]] = {}
         names: dict[TableName, FullName] = {}
         for change in request.table_changes:
             if change.identifier is None:
@@ -468,10 +470,10 @@ class Transactions:
                 )
             name = FullName(catalog, change.identifier.namespace, change.identifier.name)
             names[name.table] = name
-            asked.setdefault(name.table, []).append(change)
-        if not 0 < len(asked) <= MAX_TABLES:
-            raise Invalid(f"a transaction changes 1 to {MAX_TABLES} tables, not {len(asked)}")
-        return [self._change(names[each], changes, caller) for each, changes in asked.items()]
+            requests.setdefault(name.table, []).append(change)
+        if not 0 < len(requests) <= MAX_TABLES:
+            raise Invalid(f"a transaction changes 1 to {MAX_TABLES} tables, not {len(requests)}")
+        return [self._change(names[each], changes, caller) for each, changes in requests.items()]
 
     def _change(
         self, name: FullName, changes: list[CommitTableRequest], caller: Caller

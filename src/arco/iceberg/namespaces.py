@@ -250,9 +250,9 @@ class _PropertiesWork(_SchemaWork):
             existing = set(_properties(schema.row))
         except NotFound:
             existing = set()
-        gone = [key for key in dict.fromkeys(self._request.removals) if key in existing]
+        removed_keys = [key for key in dict.fromkeys(self._request.removals) if key in existing]
         return ClaimTerms(
-            ids=terms.ids | {ClaimId.REMOVED: json.encode(gone).decode()}, base=terms.base
+            ids=terms.ids | {ClaimId.REMOVED: json.encode(removed_keys).decode()}, base=terms.base
         )
 
     def result(self, claim: Claim) -> OperationResult:

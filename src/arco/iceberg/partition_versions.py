@@ -1,4 +1,4 @@
-"""Versions of a table's data, by partition, so that a planner can tell which partitions changed.
+"""Versions of a table's data, by partition, so that a planner can find out which partitions changed.
 
 The version of a table is its current snapshot. The version of a partition is a digest of the paths of
 its live files, data and deletes alike: files never change, so equal paths are equal data. Manifests
@@ -7,7 +7,7 @@ values of columns, there is only the version of the table.
 """
 
 import hashlib
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -19,6 +19,7 @@ import fastavro
 
 from arco.core.errors import NotFound, Unavailable
 from arco.core.json import Json
+from arco.core.lru_cache import LruCache
 from arco.events.partition_key import format_partition_key
 from arco.iceberg.context import IcebergContext
 from arco.iceberg.engine.metadata import Metadata, current_schema, current_snapshot_id, objects_of
@@ -119,9 +120,10 @@ class IcebergVersions:
     def __init__(self, context: IcebergContext, *, most_files: int = MAX_FILES) -> None:
         self._context = context
         self._most_files = most_files
-        self._known: OrderedDict[str, _LiveFiles] = OrderedDict()
-        self._known_files = 0
-        self._digests_by_table: OrderedDict[str, tuple[str, dict[str, str]]] = OrderedDict()
+        self._live_files_by_manifest = LruCache[str, _LiveFiles](
+            _REMEMBERED_FILES, lambda live_files: live_files.count, keep_newest=True
+        )
+        self._digests_by_table = LruCache[str, tuple[str, dict[str, str]]](_REMEMBERED_TABLES)
 
     async def versions(self, table_id: str) -> tuple[str | None, dict[str, str]]:
         """The current snapshot, and a digest for each partition; none for an empty table.
@@ -136,9 +138,7 @@ class IcebergVersions:
         cached = self._digests_by_table.get(table_id)
         if cached is None or cached[0] != location:
             cached = location, await self._partitions(metadata, current)
-            self._digests_by_table[table_id] = cached
-            if len(self._digests_by_table) > _REMEMBERED_TABLES:
-                self._digests_by_table.popitem(last=False)
+            self._digests_by_table.put(table_id, cached)
         return str(current), dict(cached[1])
 
     async def files_without_attempt(self, table_id: str) -> list[AddedFile]:
@@ -181,12 +181,12 @@ class IcebergVersions:
     async def _manifests(self, metadata: Metadata, snapshot_id: int) -> list[Row] | None:
         """The manifests of a snapshot; None if they have too many files."""
         snapshots = objects_of(metadata, "snapshots")
-        listed = next(
+        manifest_list = next(
             (s.get("manifest-list") for s in snapshots if s.get("snapshot-id") == snapshot_id), None
         )
-        if not isinstance(listed, str):  # format version 1 may have none
+        if not isinstance(manifest_list, str):  # format version 1 may have none
             return None
-        manifests = await self._records(listed)
+        manifests = await self._records(manifest_list)
         counts = [_count(each) for each in manifests]
         return manifests if sum(counts) <= self._most_files else None
 
@@ -201,17 +201,12 @@ class IcebergVersions:
         return live_files
 
     async def _manifest(self, path: str, spec: Sequence[PartitionField]) -> _LiveFiles:
-        cached = self._known.get(path)
+        cached = self._live_files_by_manifest.get(path)
         if cached is not None:
-            self._known.move_to_end(path)
             return cached
         records = await self._records(path)
         live_files = await self._context.runtime.tasks.in_thread(lambda: _live(records, spec))
-        if path not in self._known:
-            self._known_files += live_files.count
-        self._known[path] = live_files
-        while self._known_files > _REMEMBERED_FILES and len(self._known) > 1:
-            self._known_files -= self._known.popitem(last=False)[1].count
+        self._live_files_by_manifest.put(path, live_files)
         return live_files
 
     async def _records(self, location: str) -> list[Row]:

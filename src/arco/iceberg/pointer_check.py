@@ -28,7 +28,9 @@ MAX_PROBLEMS = 100  # that are listed; all are counted
 
 _PARALLEL_READS = 8  # metadata files may be large, and this many are in memory
 
-_ASTRAY = "neither in the warehouse of this store nor in a location that --allow-location names"
+_UNREACHABLE = (
+    "neither in the warehouse of this store nor in a location that --allow-location names"
+)
 
 Progress = Callable[[int, int], None]  # done, total so far
 
@@ -139,7 +141,9 @@ class PointerCheck:
             raise _Unresolved(location, fault)
         home = str(metadata.get("location"))
         if not self._is_reachable(home):
-            raise _Unresolved(location, f"says that its table lies at {home}, which is {_ASTRAY}")
+            raise _Unresolved(
+                location, f"names {home} as the location of its table, which is {_UNREACHABLE}"
+            )
         return len(raw)
 
     def _is_reachable(self, location: str) -> bool:
@@ -152,7 +156,7 @@ class PointerCheck:
     async def _read(self, location: str) -> bytes:
         """The JSON of a metadata file, uncompressed."""
         if not self._is_reachable(location):
-            raise _Unresolved(location, f"is {_ASTRAY}")
+            raise _Unresolved(location, f"is {_UNREACHABLE}")
         try:
             return decompress(await self._files.read(location))
         except NotFound as missing:

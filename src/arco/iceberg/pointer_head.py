@@ -4,11 +4,11 @@ The head entry may belong to a transaction that is undecided or was aborted: the
 in effect. Readers never wait for a transaction. Writers do, and abort one that takes too long (P33).
 """
 
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from arco.core.errors import Corrupt
+from arco.core.lru_cache import LruCache
 from arco.core.runtime import Runtime
 from arco.iceberg.pointer import Pointer, Pointers, pointer_of
 from arco.iceberg.transaction_record import TransactionRecords
@@ -20,7 +20,7 @@ from arco.storage.entry import Entry
 GRACE_MS = 3_000
 
 _POLL_MS = 50
-_SEEN = 1_000
+_REMEMBERED = 1_000
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class PointerHeads:
         self._pointers = pointers
         self._transactions = transactions
         self._runtime = runtime
-        self._first_seen: OrderedDict[str, float] = OrderedDict()
+        self._first_seen_ms = LruCache[str, float](_REMEMBERED)
 
     async def of(
         self, table_id: str, *, glimpse: Callable[[Entry], None] | None = None
@@ -100,7 +100,8 @@ class PointerHeads:
 
     def _waited_ms(self, transaction: str) -> float:
         now = self._runtime.clock.elapsed_ms()
-        first_seen_ms = self._first_seen.setdefault(transaction, now)
-        if len(self._first_seen) > _SEEN:
-            self._first_seen.popitem(last=False)
+        first_seen_ms = self._first_seen_ms.get(transaction)
+        if first_seen_ms is None:
+            self._first_seen_ms.put(transaction, now)
+            return 0.0
         return now - first_seen_ms

@@ -64,9 +64,9 @@ class PreparedCommit:
         """
         if properties_of(self.metadata).get(_DELETE) != "true":
             return ()
-        gone = logged_files(base) - logged_files(self.metadata)
+        dropped_files = logged_files(base) - logged_files(self.metadata)
         home = f"{str(self.metadata['location']).rstrip('/')}/"
-        return sorted(each for each in gone if each.startswith(home))
+        return sorted(each for each in dropped_files if each.startswith(home))
 
 
 def prepare_commit(
@@ -132,11 +132,13 @@ def prepare_commit(
 def _changed_shape(
     context: IcebergContext, metadata: Metadata, base: Metadata
 ) -> TableShape | None:
-    schema, place = current_schema(metadata), metadata["location"]
-    moved = place != base["location"]
+    schema, location = current_schema(metadata), metadata["location"]
+    moved = location != base["location"]
     if current_schema(base) == schema and not moved:
         return None
-    return TableShape(columns_of(schema), context.locations.stored(str(place)) if moved else None)
+    return TableShape(
+        columns_of(schema), context.locations.stored(str(location)) if moved else None
+    )
 
 
 async def reserve_locations(
@@ -146,9 +148,9 @@ async def reserve_locations(
 
     `LocationTaken` if another table has one, `NotFound` if this table was dropped meanwhile.
     """
-    place, actor = str(prepared.metadata["location"]), prepared.pointer.actor
-    if place != base.metadata["location"]:
-        await reserve_place(context, table_id, context.locations.stored(place), actor)
+    location, actor = str(prepared.metadata["location"]), prepared.pointer.actor
+    if location != base.metadata["location"]:
+        await reserve_place(context, table_id, context.locations.stored(location), actor)
     await reserve_paths(context, table_id, prepared.paths, actor)
 
 

@@ -156,10 +156,10 @@ class IcebergFences:
                 table_head = await context.heads.settle(await context.heads.of(table_id))
                 if table_head.location is None:
                     raise NotFound(f"there is no table {table_id}")
-                above = await context.published.publications_since(
+                publications = await context.published.publications_since(
                     chain, since, table_head.chain_head
                 )
-                done = published_by_task(attempt.task, above)
+                done = published_by_task(attempt.task, publications)
                 if done is not None:
                     return done
                 body = await self._body(table_head, table_head.location, attempt, request_id)

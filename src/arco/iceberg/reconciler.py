@@ -76,7 +76,7 @@ class Reconciler:
         self._reported_up_to: dict[str, int] = {}
         self._full_ms = float("-inf")
         self._observer: ReconcilerObserver | None = None
-        self.last: ReconcilerRound | None = None
+        self.last_round: ReconcilerRound | None = None
 
     def observe(self, observer: ReconcilerObserver) -> None:
         """Report rounds to this observer from now on."""
@@ -94,7 +94,7 @@ class Reconciler:
         is_full = self._clock.elapsed_ms() - self._full_ms >= _FULL_EVERY_MS
         observer = self._observer
         try:
-            self.last = await self.round(full=is_full)
+            self.last_round = await self.round(full=is_full)
         except Exception as problem:  # the store may be available again by the next round
             if observer is not None:
                 observer.round_failed(problem, full=is_full)
@@ -104,7 +104,7 @@ class Reconciler:
         if is_full:
             self._full_ms = self._clock.elapsed_ms()
         if observer is not None:
-            observer.reconciled(self.last, full=is_full)
+            observer.reconciled(self.last_round, full=is_full)
 
     def close(self) -> None:
         """Stop after the current round."""
@@ -228,14 +228,16 @@ class Reconciler:
             return
         metadata = (await context.load(table_head.location)).metadata
         columns = columns_of(current_schema(metadata))
-        place = context.locations.stored(str(metadata["location"]))
+        location = context.locations.stored(str(metadata["location"]))
         shown = [each.row for each in await snapshot.columns(table_id)]
         same = [(c.field_id, c.name, c.data_type, c.nullable, c.comment) for c in shown] == [
             (c.field_id, c.name, c.data_type, c.nullable, c.comment) for c in columns
         ]
-        if same and getattr(row, "location", None) == place:
+        if same and getattr(row, "location", None) == location:
             return
-        await context.after_commit.project(table_id, table_head.number, TableShape(columns, place))
+        await context.after_commit.project(
+            table_id, table_head.number, TableShape(columns, location)
+        )
         done.projected += 1
 
     async def _rest(self, ms: float) -> None:

@@ -74,8 +74,8 @@ class RegisterWork(FixedIdsWork):
             if ClaimId.TABLE not in claim.ids:
                 creation = _creation(context, name, self._kind, caller, stored)
                 return await CreateWork(context, creation).perform(claim, hold)
-        except Invalid as wrong:
-            return error_answer(wrong)
+        except Invalid as invalid:
+            return error_answer(invalid)
         if await self._is_elsewhere(stored, claim.ids[ClaimId.TABLE]):
             raise already_exists("Table with the same UUID is registered under another name")
         return await OverwriteWork(context, name, caller, stored).perform(claim, hold)

@@ -334,8 +334,8 @@ def _specs(request: ColumnRequest) -> tuple[ColumnSpec, ...]:
         return ()
     placeholder = ColumnSpec(name="c", data_type="int")
     members = {name: getattr(request, name) for name in ColumnSpec.__struct_fields__}
-    given = {name: value for name, value in members.items() if value is not UNSET}
-    return (msgspec.structs.replace(placeholder, **given),)
+    set_members = {name: value for name, value in members.items() if value is not UNSET}
+    return (msgspec.structs.replace(placeholder, **set_members),)
 
 
 def _description(request: UpdateTable) -> dict[str, Any]:

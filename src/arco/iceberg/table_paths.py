@@ -32,9 +32,9 @@ async def is_place_taken(context: IcebergContext, stored: str, own_ids: Collecti
     comes earlier, so that no file is written into another table's location; before files are deleted it
     is the only check.
     """
-    place, snapshot = place_name(stored), await context.reader.head()
-    others = [each.row.table_id for each in await snapshot.places_around(place)]
-    others += [maker for maker in [managed_by(place)] if maker is not None]
+    location, snapshot = place_name(stored), await context.reader.head()
+    others = [each.row.table_id for each in await snapshot.places_around(location)]
+    others += [maker for maker in [managed_by(location)] if maker is not None]
     for other in others:
         if other not in own_ids and await snapshot.is_held(other):
             return True
@@ -96,10 +96,10 @@ def path_changes(
             written += _listed_by(update.get("snapshot"))
     if not (added or after or written):
         return NO_PATHS
-    kept = set(_declared_beside(locations, before & after, home))
+    kept_paths = set(_declared_beside(locations, before & after, home))
     return PathChanges(
-        added=tuple(each for each in _beside(locations, added, home) if each not in kept),
-        kept=tuple(sorted(kept)),
+        added=tuple(each for each in _beside(locations, added, home) if each not in kept_paths),
+        kept=tuple(sorted(kept_paths)),
         strays=_outside(locations, written, [*homes, *before, *after]),
     )
 
@@ -141,16 +141,16 @@ async def reserve_place(context: IcebergContext, table_id: str, location: str, a
     """
     try:
         await change(context.committer, ReservePlace(table_id=table_id, location=location), actor)
-    except Conflict as taken:
-        raise LocationTaken(message_with_advice(taken)) from taken
+    except Conflict as conflict:
+        raise LocationTaken(message_with_advice(conflict)) from conflict
 
 
 async def _is_reserved(snapshot: Snapshot, path: str, table_id: str) -> bool:
     """Whether a table has reserved this path or one around it. Only a drop releases it."""
-    place = place_name(path)
+    location = place_name(path)
     return any(
-        each.row.table_id == table_id and place.startswith(each.row.location)
-        for each in await snapshot.places_around(place)
+        each.row.table_id == table_id and location.startswith(each.row.location)
+        for each in await snapshot.places_around(location)
     )
 
 
@@ -184,8 +184,8 @@ def _stray(path: str) -> str:
 
 def _property_paths(metadata: Metadata) -> set[str]:
     properties = metadata.get("properties")
-    held = properties if isinstance(properties, dict) else {}
-    return set(_texts(held.get(key) for key in PATHS))
+    table_properties = properties if isinstance(properties, dict) else {}
+    return set(_texts(table_properties.get(key) for key in PATHS))
 
 
 def _statistics(metadata: Metadata) -> list[str]:

@@ -208,8 +208,10 @@ def staged_creation(
 ) -> Creation:
     """The creation of a table by a commit with `assert-create`."""
     check_name(name.name, "table")
-    given = next((u for u in request.updates if u.get("action") == "assign-uuid"), {}).get("uuid")
-    wanted_id = None if given is None else _uuid(str(given))
+    assign_uuid = next((u for u in request.updates if u.get("action") == "assign-uuid"), {}).get(
+        "uuid"
+    )
+    wanted_id = None if assign_uuid is None else _uuid(str(assign_uuid))
     # The client's updates come after the defaults, and so win.
     defaults: dict[str, Json] = {"action": "set-properties", "updates": {**NEW_TABLE}}
     updates: list[dict[str, Json]] = [defaults, *request.updates]
@@ -218,7 +220,7 @@ def staged_creation(
 
     def build(table_id: str) -> InitialMetadata:
         all_updates = list(updates)
-        if given is None:
+        if assign_uuid is None:
             all_updates.append({"action": "assign-uuid", "uuid": table_id})
         if not any(update.get("action") == "set-location" for update in all_updates):
             location = context.locations.managed(wanted_id or table_id)

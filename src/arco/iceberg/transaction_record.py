@@ -4,13 +4,12 @@ The outcome is created with put-if-absent: the holder commits, or a writer that 
 It is never garbage collected, so a pointer that names a transaction can always be resolved.
 """
 
-from collections import OrderedDict
-
 import msgspec
 
 from arco.core import json
 from arco.core.errors import Conflict, Corrupt, Invalid
 from arco.core.ids import new_ulid
+from arco.core.lru_cache import LruCache
 from arco.storage.store import Store
 
 TRANSACTIONS = "_catalog/transactions"
@@ -50,7 +49,7 @@ class TransactionRecords:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._decided: OrderedDict[str, bool] = OrderedDict()
+        self._decided = LruCache[str, bool](_REMEMBERED)
 
     async def begin(
         self, transaction: str, request_id: str, actor: str, participants: tuple[Participant, ...]
@@ -89,9 +88,7 @@ class TransactionRecords:
         return f"{TRANSACTIONS}/{transaction}/outcome.json"
 
     def _remember(self, transaction: str, committed: bool) -> bool:  # noqa: FBT001
-        self._decided[transaction] = committed
-        if len(self._decided) > _REMEMBERED:
-            self._decided.popitem(last=False)
+        self._decided.put(transaction, committed)
         return committed
 
 

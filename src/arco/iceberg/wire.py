@@ -125,8 +125,8 @@ def _without_nulls(value: object) -> object:
     """A request without its null members and those of nested requests; updates stay as they are."""
     if not isinstance(value, dict):
         return value
-    kept = {key: member for key, member in value.items() if member is not None}
-    changes = kept.get("table-changes")
+    members = {key: member for key, member in value.items() if member is not None}
+    changes = members.get("table-changes")
     if isinstance(changes, list):
-        kept["table-changes"] = [_without_nulls(each) for each in changes]
-    return kept
+        members["table-changes"] = [_without_nulls(each) for each in changes]
+    return members

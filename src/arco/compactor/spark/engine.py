@@ -91,6 +91,7 @@ class SparkEngine:
         self._sizes = sizes or JobSizes()
         self._patience_ms = patience_ms
         self._progress = TaskProgress(session)
+        # Only a reference, so that the task is not garbage collected before it ends.
         self._interruption: Task[None] | None = None
         # Whether the session is unusable, so that a new process must be started.
         self.is_lost = False
@@ -155,7 +156,7 @@ class SparkEngine:
             raise EngineCrashed(f"a Python worker of Spark: {crash}, while it {doing}") from crash
         except ArcoError:
             raise
-        except TimeoutError as late:
+        except TimeoutError as timeout:
             self._abandon(tag, work)
             # Hanging workers or a hanging JVM end with the process. If a cluster has no free executors, the
             # next process tries again, and meanwhile the metrics show that nothing is compacted.
@@ -163,7 +164,7 @@ class SparkEngine:
             raise Unavailable(
                 f"no task of Spark has ended for {self._patience_ms / 60_000:g} minutes: "
                 "check that it has free executors, and that its workers can reach the store"
-            ) from late
+            ) from timeout
         except BaseException:
             self._abandon(tag, work)
             raise
@@ -236,8 +237,8 @@ def _described(job: FoldJob) -> str:
     if not job.segments:
         return f"expanded no segments of {job.domain}"
     first, others = job.segments[0], len(job.segments) - 1
-    where = f"expanded segment {first.seq} of stream {first.stream} of {job.domain}"
-    return where if not others else f"{where} and {others} more"
+    segment_text = f"expanded segment {first.seq} of stream {first.stream} of {job.domain}"
+    return segment_text if not others else f"{segment_text} and {others} more"
 
 
 def _power_of_two(parts: int) -> int:

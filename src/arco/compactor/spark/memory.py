@@ -44,8 +44,8 @@ def limit_memory() -> None:
 
 def limit_mb() -> int:
     """The limit of this process; 0 for none."""
-    given = os.environ.get(LIMIT_VARIABLE, "")
-    return int(given) if given.isascii() and given.isdigit() else 0
+    limit_text = os.environ.get(LIMIT_VARIABLE, "")
+    return int(limit_text) if limit_text.isascii() and limit_text.isdigit() else 0
 
 
 @cache

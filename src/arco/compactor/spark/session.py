@@ -69,8 +69,12 @@ def open_session(
     if Spark does not start or cannot be reached.
     """
     builder = SparkSession.builder
-    given = dict(settings or {})
-    conf = {**_SQL, **given} if remote else {**_SQL, **_OWN, **_place(master, heap), **given}
+    custom_settings = dict(settings or {})
+    conf = (
+        {**_SQL, **custom_settings}
+        if remote
+        else {**_SQL, **_OWN, **_master_settings(master, heap), **custom_settings}
+    )
     for name, value in conf.items():
         builder = builder.config(name, value)
     quieten_gateway()
@@ -84,8 +88,8 @@ def open_session(
         with started_with(environment):
             return builder.master(_with_tries(master)).getOrCreate()
     except Exception as problem:
-        where = remote or master
-        raise Unavailable(f"Spark at {where} could not be reached or started") from problem
+        spark_url = remote or master
+        raise Unavailable(f"Spark at {spark_url} could not be reached or started") from problem
 
 
 def _set_for_workers(master: str) -> None:
@@ -108,7 +112,7 @@ def open_sibling_session(session: SparkSession) -> SparkSession:
     return sibling
 
 
-def _place(master: str, heap: str) -> dict[str, str]:
+def _master_settings(master: str, heap: str) -> dict[str, str]:
     """Settings that depend on the master."""
     log4j = Path(__file__).with_name("log4j2.properties")
     conf = {

@@ -109,10 +109,10 @@ class FoldSmallTask(NumberedTask):
         """The estimated size of the job, from its first segments."""
         rows = [count_segment(each.decode()).rows for each in first]
         expected_rows = sum(rows) * len(self.job.segments) // max(1, len(rows))
-        fitting, left = 0, self.job_rows
+        fitting, rows_left = 0, self.job_rows
         for count in rows:
-            left -= count
-            if left < 0:
+            rows_left -= count
+            if rows_left < 0:
                 break
             fitting += 1
         else:

@@ -65,12 +65,12 @@ def _column(field: Object) -> AttachedColumn:
 
 def schema_of(columns: Sequence[ColumnSpec]) -> Object:
     """The first schema of a table with these columns; ids are counted from 1."""
-    last = 0
+    last_id = 0
 
     def next_id() -> int:
-        nonlocal last
-        last += 1
-        return last
+        nonlocal last_id
+        last_id += 1
+        return last_id
 
     fields: list[Json] = [field_of(column) for column in columns]
     struct: Object = {"type": "struct", "schema-id": 0, "fields": fields}
@@ -96,11 +96,11 @@ def field_of(column: ColumnSpec) -> Object:
     return field
 
 
-def _refuse_duplicates(values: Sequence[str | int], what: str) -> None:
+def _refuse_duplicates(values: Sequence[str | int], label: str) -> None:
     seen: set[str | int] = set()
     for value in values:
         if value in seen:
-            raise Invalid(f"two columns have the {what} {str(value)[:80]!r}")
+            raise Invalid(f"two columns have the {label} {str(value)[:80]!r}")
         seen.add(value)
 
 
@@ -116,27 +116,27 @@ def change_schema(
     elif isinstance(request, UpdateColumn):
         after = _updated(fields, request, ids.next)
     else:
-        gone = _find(fields, request.column)
-        after = [each for each in fields if each is not gone]
+        removed_field = _find(fields, request.column)
+        after = [each for each in fields if each is not removed_field]
     if after == fields:
         return schema, last_column_id
     changed: Object = {**schema, "fields": [*after]}
     columns_of(changed)  # refuses duplicates
     _check_identifiers(schema, changed)
-    return changed, ids.last
+    return changed, ids.last_id
 
 
 class _Ids:
     """Ids that no column has had."""
 
-    def __init__(self, last: int) -> None:
-        self.last = last
+    def __init__(self, last_id: int) -> None:
+        self.last_id = last_id
 
     def next(self) -> int:
-        if self.last >= MAX_FIELD_ID:
+        if self.last_id >= MAX_FIELD_ID:
             raise Invalid("the table has no id left for another column")
-        self.last += 1
-        return self.last
+        self.last_id += 1
+        return self.last_id
 
 
 def _added(fields: list[Object], request: AddColumns, next_id: NextId) -> list[Object]:
@@ -213,45 +213,45 @@ def _changed_default(field: Object, text: str | None) -> Json:
     return read_default(field["type"], text, str(field["name"]))
 
 
-def _changed_type(old: Json, data_type: str, what: str, next_id: NextId) -> Json:
+def _changed_type(old: Json, data_type: str, label: str, next_id: NextId) -> Json:
     """The requested type with the ids of the existing one."""
-    if spark_type(old, what) == normalise(data_type):
+    if spark_type(old, label) == normalise(data_type):
         return old  # a UUID stays one although the catalog shows it as a string
-    return with_ids(_widened(old, iceberg_type(data_type), what), next_id)
+    return with_ids(_widened(old, iceberg_type(data_type), label), next_id)
 
 
-def _widened(old: Json, new: Json, what: str) -> Json:
+def _widened(old: Json, new: Json, label: str) -> Json:
     """`new` with the ids of `old`, if values of `old` can be read as `new`."""
     if isinstance(old, str) and isinstance(new, str):
         if old != new and not _is_wider(old, new):
-            raise _not_wider(old, new, what)
+            raise _not_wider(old, new, label)
         return new
     if not isinstance(old, dict) or not isinstance(new, dict) or old["type"] != new["type"]:
-        raise _not_wider(old, new, what)
+        raise _not_wider(old, new, label)
     if old["type"] == "struct":
-        return {**old, "fields": _widened_fields(old, new, what)}
+        return {**old, "fields": _widened_fields(old, new, label)}
     if old["type"] == "list":
-        return {**old, "element": _widened(old["element"], new["element"], f"{what}.element")}
-    if spark_type(old["key"], what) != spark_type(with_ids(new["key"], lambda: 0), what):
-        raise Invalid(f"the keys of the map {what[:80]!r} cannot change: rows are found by them")
-    return {**old, "value": _widened(old["value"], new["value"], f"{what}.value")}
+        return {**old, "element": _widened(old["element"], new["element"], f"{label}.element")}
+    if spark_type(old["key"], label) != spark_type(with_ids(new["key"], lambda: 0), label):
+        raise Invalid(f"the keys of the map {label[:80]!r} cannot change: rows are found by them")
+    return {**old, "value": _widened(old["value"], new["value"], f"{label}.value")}
 
 
-def _widened_fields(old: Object, new: Object, what: str) -> list[Json]:
+def _widened_fields(old: Object, new: Object, label: str) -> list[Json]:
     """The requested fields of a struct, matched by name; new ones have no ids yet."""
-    old_fields = {field["name"]: field for field in shape.objects(old, "fields", what)}
+    old_fields = {field["name"]: field for field in shape.objects(old, "fields", label)}
     fields: list[Json] = []
-    for wanted in shape.objects(new, "fields", what):
-        path = f"{what}.{wanted['name']}"
-        field = old_fields.get(wanted["name"])
+    for new_field in shape.objects(new, "fields", label):
+        path = f"{label}.{new_field['name']}"
+        field = old_fields.get(new_field["name"])
         if field is None:
-            if wanted["required"]:
+            if new_field["required"]:
                 raise Invalid(f"the new field {path[:80]!r} cannot be NOT NULL: rows lack it")
-            fields.append(wanted)
+            fields.append(new_field)
             continue
-        required = _changed_requirement(field, required=wanted["required"] is True)
-        kind = _widened(field["type"], wanted["type"], path)
-        doc = wanted.get("doc", field.get("doc"))
+        required = _changed_requirement(field, required=new_field["required"] is True)
+        kind = _widened(field["type"], new_field["type"], path)
+        doc = new_field.get("doc", field.get("doc"))
         fields.append(_with({**field, "required": required, "type": kind}, "doc", doc))
     return fields
 
@@ -265,10 +265,10 @@ def _is_wider(old: str, new: str) -> bool:
     return int(before[1]) <= int(after[1])
 
 
-def _not_wider(old: Json, new: Json, what: str) -> Invalid:
+def _not_wider(old: Json, new: Json, label: str) -> Invalid:
     before, after = (each if isinstance(each, str) else _name(each) for each in (old, new))
     return Invalid(
-        f"the type of {what[:80]!r} cannot change from {before} to {after}: only int to long, float"
+        f"the type of {label[:80]!r} cannot change from {before} to {after}: only int to long, float"
         " to double and decimals to a higher precision can"
     )
 
@@ -279,9 +279,9 @@ def _name(kind: Json) -> str:
 
 def _check_identifiers(before: Object, after: Object) -> None:
     """Refuse to drop or to make nullable a field that identifies rows."""
-    wanted = before.get("identifier-field-ids") or []
+    identifier_ids = before.get("identifier-field-ids") or []
     able = _required_field_ids(shape.objects(after, "fields", "the schema"))
-    for each in shape.as_list(wanted, "identifier-field-ids"):
+    for each in shape.as_list(identifier_ids, "identifier-field-ids"):
         if shape.as_int(each, "each of identifier-field-ids") not in able:
             raise Invalid(
                 f"the field with the id {each} identifies the table's rows: it can neither be"

@@ -22,27 +22,27 @@ _TIME = re.compile(r"\d\d:\d\d(:\d\d(\.\d{1,9})?)?")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d{1,4})?")
 
 
-def read_defaults(field: Object, kind: Json, what: str) -> Object:
+def read_defaults(field: Object, kind: Json, label: str) -> Object:
     """`field` with its defaults checked against its type, without null ones."""
     field = shape.without_nulls(field, *KEYS)
     for key in KEYS:
         if key in field:
-            value = read_value(kind, field[key], f"{key} of {what}")
+            value = read_value(kind, field[key], f"{key} of {label}")
             field = {**field, key: value}
     return field
 
 
-def read_value(kind: Json, value: Json, what: str) -> Json:
+def read_value(kind: Json, value: Json, label: str) -> Json:
     """`value` as a single value of the type `kind`, or `Invalid`."""
     if not isinstance(kind, str):
-        raise Invalid(f"Invalid default value for {what}: a nested type has none but null")
+        raise Invalid(f"Invalid default value for {label}: a nested type has none but null")
     reader = _READERS.get(type_name(kind))
     if reader is None:
-        raise Invalid(f"Invalid default value for {what}: {kind} has none but null")
+        raise Invalid(f"Invalid default value for {label}: {kind} has none but null")
     try:
         return reader(kind, value)
     except (ValueError, TypeError, InvalidOperation) as problem:
-        raise Invalid(f"Cannot parse default as a {kind} value: {what}") from problem
+        raise Invalid(f"Cannot parse default as a {kind} value: {label}") from problem
 
 
 def _boolean(_: str, value: Json) -> Json:
@@ -188,20 +188,20 @@ def _escaped(letter: str) -> str:
     return f"\\u{ord(letter):04x}" if ord(letter) < 0x10000 else f"\\U{ord(letter):08x}"
 
 
-def read_default(kind: Json, text: str, what: str) -> Json:
+def read_default(kind: Json, text: str, label: str) -> Json:
     """The literal `text` as a value of the type `kind`, or `Invalid`; NULL is None."""
     if text.strip().lower() == "null":
         return None
     try:
         read = _LITERAL_READERS.get(type_name(kind), _none)
-        return read_value(kind, read(str(kind), text.strip()), what)
+        return read_value(kind, read(str(kind), text.strip()), label)
     except (ValueError, OverflowError) as problem:
-        raise _no_literal(kind, text, what) from problem
+        raise _no_literal(kind, text, label) from problem
 
 
-def _no_literal(kind: Json, text: str, what: str) -> Invalid:
+def _no_literal(kind: Json, text: str, label: str) -> Invalid:
     shown = kind if isinstance(kind, str) else type_name(kind)
-    return Invalid(f"the default of {what[:80]} is no literal of type {shown}: {text[:80]!r}")
+    return Invalid(f"the default of {label[:80]} is no literal of type {shown}: {text[:80]!r}")
 
 
 def _none(_: str, text: str) -> Json:

@@ -156,8 +156,8 @@ class TableDraft:
             raise Invalid("the table has no schema yet: add one first")
         return schema
 
-    def _find(self, key: str, id_key: str, wanted: int) -> Object | None:
-        return next((each for each in self.objects(key) if each.get(id_key) == wanted), None)
+    def _find(self, key: str, id_key: str, wanted_id: int) -> Object | None:
+        return next((each for each in self.objects(key) if each.get(id_key) == wanted_id), None)
 
 
 def _size(fields_holder: Object) -> int:

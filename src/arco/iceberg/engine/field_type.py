@@ -34,51 +34,51 @@ _EDGES = frozenset({"spherical", "vincenty", "thomas", "andoyer", "karney"})
 FieldReader = Callable[[Object, int], Object]
 
 
-def read_type(value: Json, what: str, read_field: FieldReader, depth: int = 1) -> Json:
+def read_type(value: Json, label: str, read_field: FieldReader, depth: int = 1) -> Json:
     """The normalized type `value`; `read_field` reads the fields of structs."""
     if isinstance(value, str):
         return read_plain(value)
     if depth > MAX_DEPTH:
         raise Invalid(f"types are nested more than {MAX_DEPTH} deep")
     if not isinstance(value, dict):
-        raise Invalid(f"the type of {what} must be a string or an object, not {shape.kind(value)}")
-    name = shape.text(value, "type", f"the type of {what}")
+        raise Invalid(f"the type of {label} must be a string or an object, not {shape.kind(value)}")
+    name = shape.text(value, "type", f"the type of {label}")
     if name == "struct":
         fields: list[Json] = [
             read_field(field, depth + 1)
-            for field in shape.objects(value, "fields", f"struct {what}")
+            for field in shape.objects(value, "fields", f"struct {label}")
         ]
         return {**value, "fields": fields}
     if name == "list":
-        return _read_list(value, what, read_field, depth)
+        return _read_list(value, label, read_field, depth)
     if name == "map":
-        return _read_map(value, what, read_field, depth)
+        return _read_map(value, label, read_field, depth)
     raise Invalid(f"there is no nested type {name!r}, only struct, list and map")
 
 
-def _read_list(list_type: Object, what: str, read_field: FieldReader, depth: int) -> Json:
-    shape.integer(list_type, "element-id", f"list {what}")
-    element = read_type(list_type.get("element"), f"{what}.element", read_field, depth + 1)
-    if shape.flag(list_type, "element-required", f"list {what}"):
-        refuse_required_unknown(element, f"{what}.element")
+def _read_list(list_type: Object, label: str, read_field: FieldReader, depth: int) -> Json:
+    shape.integer(list_type, "element-id", f"list {label}")
+    element = read_type(list_type.get("element"), f"{label}.element", read_field, depth + 1)
+    if shape.flag(list_type, "element-required", f"list {label}"):
+        refuse_required_unknown(element, f"{label}.element")
     return {**list_type, "element": element}
 
 
-def _read_map(map_type: Object, what: str, read_field: FieldReader, depth: int) -> Json:
-    shape.integer(map_type, "key-id", f"map {what}")
-    shape.integer(map_type, "value-id", f"map {what}")
-    key = read_type(map_type.get("key"), f"{what}.key", read_field, depth + 1)
-    value = read_type(map_type.get("value"), f"{what}.value", read_field, depth + 1)
-    refuse_required_unknown(key, f"{what}.key")
-    if shape.flag(map_type, "value-required", f"map {what}"):
-        refuse_required_unknown(value, f"{what}.value")
+def _read_map(map_type: Object, label: str, read_field: FieldReader, depth: int) -> Json:
+    shape.integer(map_type, "key-id", f"map {label}")
+    shape.integer(map_type, "value-id", f"map {label}")
+    key = read_type(map_type.get("key"), f"{label}.key", read_field, depth + 1)
+    value = read_type(map_type.get("value"), f"{label}.value", read_field, depth + 1)
+    refuse_required_unknown(key, f"{label}.key")
+    if shape.flag(map_type, "value-required", f"map {label}"):
+        refuse_required_unknown(value, f"{label}.value")
     return {**map_type, "key": key, "value": value}
 
 
-def refuse_required_unknown(value: Json, what: str) -> None:
+def refuse_required_unknown(value: Json, label: str) -> None:
     """A column of type unknown holds nothing but nulls, so it cannot be required."""
     if value == "unknown":
-        raise Invalid(f"Cannot create required field with unknown type: {what}")
+        raise Invalid(f"Cannot create required field with unknown type: {label}")
 
 
 def read_plain(text: str) -> str:

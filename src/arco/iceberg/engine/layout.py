@@ -180,8 +180,8 @@ def _last(last_id: int | None, thing: str) -> int:
     return last_id
 
 
-def _ids(update: Object, key: str, what: str) -> set[int]:
-    return {shape.as_int(each, f"each of {key}") for each in shape.array(update, key, what)}
+def _ids(update: Object, key: str, label: str) -> set[int]:
+    return {shape.as_int(each, f"each of {key}") for each in shape.array(update, key, label)}
 
 
 def _drop(draft: TableDraft, key: str, id_key: str, ids: set[int]) -> None:

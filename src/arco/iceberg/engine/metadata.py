@@ -20,7 +20,7 @@ from arco.iceberg.engine.sort_order import read_order
 NEWEST_VERSION = 3
 OLDEST_VERSION = 1
 
-_WHAT = "the metadata"
+_LABEL = "the metadata"
 _FAR = 2**63 - 1
 
 Metadata = Object
@@ -32,19 +32,19 @@ _MAX_BYTES = 512 * 2**20  # of a decompressed file
 
 def check_table(metadata: Object) -> Object:
     """`metadata` itself if it is valid, else `Invalid`."""
-    version = shape.integer(metadata, "format-version", _WHAT)
+    version = shape.integer(metadata, "format-version", _LABEL)
     if not OLDEST_VERSION <= version <= NEWEST_VERSION:
         raise Invalid(f"Cannot read unsupported version {version}")
-    shape.text(metadata, "table-uuid", _WHAT)
-    shape.text(metadata, "location", _WHAT)
-    shape.long(metadata, "last-updated-ms", _WHAT)
-    shape.integer(metadata, "last-column-id", _WHAT)
-    shape.integer(metadata, "last-partition-id", _WHAT)
+    shape.text(metadata, "table-uuid", _LABEL)
+    shape.text(metadata, "location", _LABEL)
+    shape.long(metadata, "last-updated-ms", _LABEL)
+    shape.integer(metadata, "last-column-id", _LABEL)
+    shape.integer(metadata, "last-partition-id", _LABEL)
     if version > 1:
-        shape.long(metadata, "last-sequence-number", _WHAT)
+        shape.long(metadata, "last-sequence-number", _LABEL)
     if version > 2:
-        shape.long(metadata, "next-row-id", _WHAT)
-    shape.texts(metadata, "properties", _WHAT)
+        shape.long(metadata, "next-row-id", _LABEL)
+    shape.texts(metadata, "properties", _LABEL)
     _check_layout(metadata)
     _check_snapshots(metadata)
     _check_lists(metadata)
@@ -52,15 +52,15 @@ def check_table(metadata: Object) -> Object:
 
 
 def _check_layout(metadata: Object) -> None:
-    schemas = shape.objects(metadata, "schemas", _WHAT)
+    schemas = shape.objects(metadata, "schemas", _LABEL)
     for schema in schemas:
         shape.array(schema, "fields", "a schema of the metadata")
         if schema.get("schema-id") == metadata.get("current-schema-id"):
             read_schema(schema)  # the others are history and are not read
-    specs = shape.objects(metadata, "partition-specs", _WHAT)
+    specs = shape.objects(metadata, "partition-specs", _LABEL)
     for spec in specs:
         read_spec(spec)
-    orders = shape.objects(metadata, "sort-orders", _WHAT)
+    orders = shape.objects(metadata, "sort-orders", _LABEL)
     for order in orders:
         read_order(order)
     _find(metadata, "current-schema-id", _ids(schemas, "schema-id"))
@@ -73,24 +73,24 @@ def _ids(items: Iterable[Object], key: str) -> set[int]:
 
 
 def _find(metadata: Object, key: str, ids: set[int]) -> None:
-    wanted = shape.integer(metadata, key, _WHAT)
-    if wanted not in ids:
-        raise Invalid(f"{key} of {_WHAT} is {wanted}, which is not there")
+    current_id = shape.integer(metadata, key, _LABEL)
+    if current_id not in ids:
+        raise Invalid(f"{key} of {_LABEL} is {current_id}, which is not there")
 
 
 def _check_snapshots(metadata: Object) -> None:
-    snapshots = shape.array(metadata, "snapshots", _WHAT)
+    snapshots = shape.array(metadata, "snapshots", _LABEL)
     _check_moments(snapshots, "a snapshot of the metadata")
     ids = {cast("Object", each)["snapshot-id"] for each in snapshots}
     if len(ids) != len(snapshots):
         raise Invalid("two snapshots of the metadata have the same id")
-    current = shape.maybe_long(metadata, "current-snapshot-id", _WHAT)
+    current = shape.maybe_long(metadata, "current-snapshot-id", _LABEL)
     if current is not None and current != -1 and current not in ids:
         raise Invalid("Invalid table metadata: Cannot find current version")
-    _check_refs(shape.obj(metadata, "refs", _WHAT), ids, current)
+    _check_refs(shape.obj(metadata, "refs", _LABEL), ids, current)
 
 
-def _check_moments(items: list[Json], what: str) -> None:
+def _check_moments(items: list[Json], label: str) -> None:
     """Check that each item has a snapshot id and a time; fast, since there may be very many."""
     for item in items:
         if type(item) is dict:
@@ -101,9 +101,9 @@ def _check_moments(items: list[Json], what: str) -> None:
                 and -_FAR < snapshot_id < _FAR > time_ms > 0
             ):
                 continue
-        entry = shape.as_object(item, what)  # raises with the reason if the item is invalid
-        shape.long(entry, "snapshot-id", what)
-        shape.long(entry, "timestamp-ms", what)
+        entry = shape.as_object(item, label)  # raises with the reason if the item is invalid
+        shape.long(entry, "snapshot-id", label)
+        shape.long(entry, "timestamp-ms", label)
 
 
 def _check_refs(refs: Object, ids: set[Json], current: int | None) -> None:
@@ -122,8 +122,8 @@ def _check_refs(refs: Object, ids: set[Json], current: int | None) -> None:
 
 
 def _check_lists(metadata: Object) -> None:
-    _check_moments(shape.array(metadata, "snapshot-log", _WHAT), "an entry of the snapshot log")
-    shape.objects(metadata, "metadata-log", _WHAT)
+    _check_moments(shape.array(metadata, "snapshot-log", _LABEL), "an entry of the snapshot log")
+    shape.objects(metadata, "metadata-log", _LABEL)
     for key in ("statistics", "partition-statistics"):
         for each in _optional(metadata, key):
             shape.long(shape.as_object(each, key), "snapshot-id", key)
@@ -132,7 +132,7 @@ def _check_lists(metadata: Object) -> None:
 
 
 def _optional(metadata: Object, key: str) -> list[Json]:
-    return [] if metadata.get(key) is None else shape.array(metadata, key, _WHAT)
+    return [] if metadata.get(key) is None else shape.array(metadata, key, _LABEL)
 
 
 def complete_metadata(metadata: Metadata) -> Metadata:
@@ -150,9 +150,9 @@ def encode_metadata(metadata: Metadata) -> bytes:
 
 def refs_only(metadata: Metadata) -> Metadata:
     """The metadata with only the snapshots that a branch or tag names."""
-    named = {ref["snapshot-id"] for ref in refs_of(metadata).values()}
+    named_ids = {ref["snapshot-id"] for ref in refs_of(metadata).values()}
     kept: list[Json] = [
-        each for each in objects_of(metadata, "snapshots") if each["snapshot-id"] in named
+        each for each in objects_of(metadata, "snapshots") if each["snapshot-id"] in named_ids
     ]
     return {**metadata, "snapshots": kept}
 
@@ -208,8 +208,8 @@ def _complete_v1(metadata: Metadata) -> Metadata:
     schema, fields = metadata.get("schema"), metadata.get("partition-spec")
     if "schemas" not in metadata and isinstance(schema, dict):
         schema_id = schema.get("schema-id", 0)
-        listed: Json = [{**schema, "schema-id": schema_id}]
-        metadata = {**metadata, "schemas": listed, "current-schema-id": schema_id}
+        schemas: Json = [{**schema, "schema-id": schema_id}]
+        metadata = {**metadata, "schemas": schemas, "current-schema-id": schema_id}
     if "partition-specs" not in metadata and isinstance(fields, list):
         only: Json = [{"spec-id": 0, "fields": fields}]
         metadata = {**metadata, "partition-specs": only, "default-spec-id": 0}
@@ -227,15 +227,15 @@ def _complete_v1(metadata: Metadata) -> Metadata:
 
 def current_schema(metadata: Metadata) -> dict[str, Json]:
     """The current schema of a table, or the schema of a view's current version."""
-    wanted = metadata.get("current-schema-id")
+    current_id = metadata.get("current-schema-id")
     if "view-uuid" in metadata:
         current = metadata.get("current-version-id")
         versions = _dicts(metadata.get("versions"))
-        wanted = next(
+        current_id = next(
             (v.get("schema-id") for v in versions if v.get("version-id") == current), None
         )
     for schema in _dicts(metadata.get("schemas")):
-        if schema.get("schema-id") == wanted:
+        if schema.get("schema-id") == current_id:
             return schema
     only = metadata.get("schema")  # format version 1 may have only this one
     return only if isinstance(only, dict) else {"type": "struct", "fields": []}

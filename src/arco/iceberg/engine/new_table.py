@@ -31,12 +31,12 @@ def new_table(
 def _new_table(
     request: CreateTableRequest, table_uuid: str, location: str, now_ms: int
 ) -> Metadata:
-    asked = request.properties or {}
-    version = read_number(asked, FORMAT_VERSION, DEFAULT_VERSION)
+    sent_properties = request.properties or {}
+    version = read_number(sent_properties, FORMAT_VERSION, DEFAULT_VERSION)
     sent = read_schema(request.schema)
     schema = with_fresh_ids(sent)
     old, new = index_schema(sent), index_schema(schema)
-    properties = {key: value for key, value in asked.items() if key not in RESERVED}
+    properties = {key: value for key, value in sent_properties.items() if key not in RESERVED}
     check_new(properties, new, version)
     updates: list[Json] = [
         {"action": "assign-uuid", "uuid": table_uuid},
@@ -73,28 +73,28 @@ def _fresh_order(sent: Object | None, old: SchemaIndex, new: SchemaIndex) -> Obj
     return {**order, "order-id": order_id, "fields": fields}
 
 
-def _fresh_source(each: Object, old: SchemaIndex, new: SchemaIndex, what: str) -> int:
-    source = shape.integer(each, "source-id", f"a {what} field")
+def _fresh_source(each: Object, old: SchemaIndex, new: SchemaIndex, label: str) -> int:
+    source = shape.integer(each, "source-id", f"a {label} field")
     if source not in old.fields:
-        raise Invalid(f"Cannot find source column for {what} field: {source}")
+        raise Invalid(f"Cannot find source column for {label} field: {source}")
     return new.paths[old.fields[source].path]
 
 
 def with_fresh_ids(schema: Object) -> Object:
     """`schema` as the first of a new table: id 0, field ids from 1, level by level."""
-    last = 0
+    last_id = 0
 
     def next_id() -> int:
-        nonlocal last
-        last += 1
-        return last
+        nonlocal last_id
+        last_id += 1
+        return last_id
 
     old = index_schema(schema)
     fresh: Object = {**schema, "schema-id": 0, "fields": _renumber(schema, next_id)}
-    named = [old.fields[each].path for each in sorted(identifiers(schema))]
-    if named:
+    identifier_paths = [old.fields[each].path for each in sorted(identifiers(schema))]
+    if identifier_paths:
         paths = index_schema(fresh).paths
-        fresh["identifier-field-ids"] = [paths[path] for path in named]
+        fresh["identifier-field-ids"] = [paths[path] for path in identifier_paths]
     return fresh
 
 

@@ -52,10 +52,10 @@ def check_source(transform: str, kind: Json) -> None:
     """Refuse a transform that does not apply to the type of its column."""
     name = transform.partition("[")[0]
     source = type_name(kind)
-    wrong = source not in _SOURCES.get(name, {source})
+    is_unsupported = source not in _SOURCES.get(name, {source})
     if name == "identity":
-        wrong = source in _NO_IDENTITY or not is_primitive(kind)
-    if wrong:
+        is_unsupported = source in _NO_IDENTITY or not is_primitive(kind)
+    if is_unsupported:
         raise Invalid(f"Invalid source type {kind} for transform: {transform}")
 
 

@@ -81,34 +81,38 @@ def requirement_failed(reason: str) -> Conflict:
 
 
 def _uuid(base: Metadata, requirement: Object) -> None:
-    wanted = shape.text(requirement, "uuid", "assert-table-uuid")
+    required_uuid = shape.text(requirement, "uuid", "assert-table-uuid")
     table_uuid = base["table-uuid"]
-    if wanted.lower() != str(table_uuid).lower():
-        raise requirement_failed(f"UUID does not match: expected {table_uuid} != {wanted}")
+    if required_uuid.lower() != str(table_uuid).lower():
+        raise requirement_failed(f"UUID does not match: expected {table_uuid} != {required_uuid}")
 
 
 def _ref(base: Metadata, requirement: Object) -> None:
     name = shape.text(requirement, "ref", "assert-ref-snapshot-id")
-    wanted = shape.maybe_long(requirement, "snapshot-id", "assert-ref-snapshot-id")
+    required_snapshot = shape.maybe_long(requirement, "snapshot-id", "assert-ref-snapshot-id")
     ref = refs_of(base).get(name)
     if ref is None:
-        if wanted is not None:
-            raise requirement_failed(f"branch or tag {name} is missing, expected {wanted}")
+        if required_snapshot is not None:
+            raise requirement_failed(
+                f"branch or tag {name} is missing, expected {required_snapshot}"
+            )
         return
     kind, snapshot_id = ref["type"], ref["snapshot-id"]
-    if wanted is None:
+    if required_snapshot is None:
         raise requirement_failed(f"{kind} {name} was created concurrently")
-    if wanted != snapshot_id:
+    if required_snapshot != snapshot_id:
         raise requirement_failed(
-            f"{kind} {name} has changed: expected id {wanted} != {snapshot_id}"
+            f"{kind} {name} has changed: expected id {required_snapshot} != {snapshot_id}"
         )
 
 
 def _number(kind: str, key: str, top: str, words: str) -> Callable[[Metadata, Object], None]:
     def check(base: Metadata, requirement: Object) -> None:
-        wanted = shape.integer(requirement, key, kind)
-        if wanted != base[top]:
-            raise requirement_failed(f"{words} changed: expected id {wanted} != {base[top]}")
+        required_value = shape.integer(requirement, key, kind)
+        if required_value != base[top]:
+            raise requirement_failed(
+                f"{words} changed: expected id {required_value} != {base[top]}"
+            )
 
     return check
 

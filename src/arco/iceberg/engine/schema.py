@@ -156,10 +156,10 @@ def _index_field(
 
 def _enter(index: SchemaIndex, schema_field: SchemaField, short: str) -> None:
     if schema_field.field_id in index.fields:
-        taken = index.fields[schema_field.field_id].path
+        existing_path = index.fields[schema_field.field_id].path
         raise Invalid(
             f"Invalid schema: multiple fields for id {schema_field.field_id}: "
-            f"{taken} and {schema_field.path}"
+            f"{existing_path} and {schema_field.path}"
         )
     if schema_field.path in index.paths:
         raise Invalid(
@@ -209,8 +209,8 @@ def check_version(index: SchemaIndex, format_version: int) -> None:
                 f"non-null default ({schema_field.default}) is not supported until v3"
             )
     if problems:
-        listed = "\n- ".join(problems)
-        raise Invalid(f"Invalid schema for v{format_version}:\n- {listed}")
+        problem_list = "\n- ".join(problems)
+        raise Invalid(f"Invalid schema for v{format_version}:\n- {problem_list}")
 
 
 def schema_fingerprint(schema: Object) -> bytes:

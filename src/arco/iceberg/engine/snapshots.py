@@ -44,7 +44,7 @@ def add_snapshot(draft: TableDraft, update: Object) -> None:
 
 
 def _read_snapshot(snapshot: Object, format_version: int) -> Object:
-    what = "the snapshot"
+    label = "the snapshot"
     optional = (
         "parent-snapshot-id",
         "schema-id",
@@ -57,20 +57,20 @@ def _read_snapshot(snapshot: Object, format_version: int) -> Object:
         snapshot, *optional, "sequence-number", "manifest-list", "manifests"
     )
     for key in ("snapshot-id", "timestamp-ms"):
-        shape.long(snapshot, key, what)
+        shape.long(snapshot, key, label)
     for key in ("sequence-number", "parent-snapshot-id"):
-        shape.maybe_long(snapshot, key, what)
-    shape.maybe_integer(snapshot, "schema-id", what)
-    shape.maybe_text(snapshot, "key-id", what)
+        shape.maybe_long(snapshot, key, label)
+    shape.maybe_integer(snapshot, "schema-id", label)
+    shape.maybe_text(snapshot, "key-id", label)
     if "summary" in snapshot:
-        shape.texts(snapshot, "summary", what)
+        shape.texts(snapshot, "summary", label)
     if format_version == 1 and "manifest-list" not in snapshot:
-        for path in shape.array(snapshot, "manifests", what):
+        for path in shape.array(snapshot, "manifests", label):
             shape.as_text(path, "each of manifests of the snapshot")
     else:
-        shape.text(snapshot, "manifest-list", what)
+        shape.text(snapshot, "manifest-list", label)
     for key in ("first-row-id", "added-rows"):
-        if (shape.maybe_long(snapshot, key, what) or 0) < 0:
+        if (shape.maybe_long(snapshot, key, label) or 0) < 0:
             raise Invalid(f"Invalid {key} (cannot be negative): {snapshot[key]}")
     if "first-row-id" in snapshot and "added-rows" not in snapshot:
         raise Invalid("Invalid added-rows (required when first-row-id is set): null")
@@ -80,15 +80,17 @@ def _read_snapshot(snapshot: Object, format_version: int) -> Object:
 def _take_sequence_number(draft: TableDraft, snapshot: Object) -> None:
     """Check that sequence numbers rise; only a snapshot without a parent may repeat the last one."""
     number = cast("int", snapshot.get("sequence-number", 0))
-    last = draft.number("last-sequence-number")
+    last_sequence_number = draft.number("last-sequence-number")
     if draft.format_version == 1:
         if number != 0:
             raise Invalid(f"Sequence number must be 0 in v1: {number}")
         return
-    if number < last or (number == last and "parent-snapshot-id" in snapshot):
+    if number < last_sequence_number or (
+        number == last_sequence_number and "parent-snapshot-id" in snapshot
+    ):
         raise Conflict(
             f"{_RETRY} Cannot add snapshot with sequence number {number} "
-            f"older than last sequence number {last}"
+            f"older than last sequence number {last_sequence_number}"
         )
     draft.put("last-sequence-number", number)
 
@@ -131,16 +133,16 @@ def set_snapshot_ref(draft: TableDraft, update: Object) -> None:
 
 
 def _read_ref(update: Object) -> Object:
-    what = "set-snapshot-ref"
-    kind = shape.text(update, "type", what).lower()
+    label = "set-snapshot-ref"
+    kind = shape.text(update, "type", label).lower()
     if kind not in {"branch", "tag"}:
         raise Invalid(f"Invalid snapshot ref type: {kind}")
     ref = {key: value for key, value in update.items() if key not in {"action", "ref-name"}}
     ref = {**shape.without_nulls(ref, *_LIMITS), "type": kind}
-    shape.long(ref, "snapshot-id", what)
+    shape.long(ref, "snapshot-id", label)
     for key in _LIMITS:
         read = shape.maybe_integer if key == _LIMITS[0] else shape.maybe_long
-        value = read(ref, key, what)
+        value = read(ref, key, label)
         if value is None:
             continue
         if value <= 0:
@@ -162,21 +164,21 @@ def remove_snapshot_ref(draft: TableDraft, update: Object) -> None:
 
 def remove_snapshots(draft: TableDraft, update: Object) -> None:
     """Remove snapshots and their refs and statistics; unknown ids are ignored."""
-    listed = shape.array(update, "snapshot-ids", "remove-snapshots")
-    ids = {shape.as_long(each, "each of snapshot-ids") for each in listed}
-    gone = ids & draft.snapshots.keys()
-    if not gone:
+    listed_ids = shape.array(update, "snapshot-ids", "remove-snapshots")
+    ids = {shape.as_long(each, "each of snapshot-ids") for each in listed_ids}
+    removed_ids = ids & draft.snapshots.keys()
+    if not removed_ids:
         return
     draft.replace(
         "snapshots",
-        [each for each in draft.objects("snapshots") if each["snapshot-id"] not in gone],
+        [each for each in draft.objects("snapshots") if each["snapshot-id"] not in removed_ids],
     )
-    for snapshot_id in gone:
+    for snapshot_id in removed_ids:
         del draft.snapshots[snapshot_id]
     draft.snapshots_removed = True
-    forget_snapshots(draft, gone)
+    forget_snapshots(draft, removed_ids)
     for name, ref in list(draft.refs.items()):
-        if ref["snapshot-id"] in gone:
+        if ref["snapshot-id"] in removed_ids:
             remove_snapshot_ref(draft, {"ref-name": name})
 
 
@@ -185,18 +187,18 @@ def finish_log(draft: TableDraft) -> None:
     current = draft.snapshot_id
     passing = (draft.main_was & draft.added_snapshots) - {current}
     if passing or draft.snapshots_removed:
-        kept: list[Object] = []
+        kept_entries: list[Object] = []
         for entry in draft.objects("snapshot-log"):
             if entry["snapshot-id"] not in draft.snapshots:
                 # Without this entry the log would show another snapshot as current at its time.
-                kept = [] if draft.snapshots_removed else kept
+                kept_entries = [] if draft.snapshots_removed else kept_entries
             elif entry["snapshot-id"] not in passing:
-                kept.append(entry)
-        if kept and current is not None and kept[-1]["snapshot-id"] != current:
+                kept_entries.append(entry)
+        if kept_entries and current is not None and kept_entries[-1]["snapshot-id"] != current:
             raise Invalid(
                 "Cannot set invalid snapshot log: latest entry is not the current snapshot"
             )
-        draft.replace("snapshot-log", kept)
+        draft.replace("snapshot-log", kept_entries)
     _check_times(draft)
 
 
@@ -221,34 +223,34 @@ def _check_times(draft: TableDraft) -> None:
 
 def set_statistics(draft: TableDraft, update: Object) -> None:
     """Set the statistics file of a snapshot."""
-    what = "set-statistics"
-    statistics = shape.obj(update, "statistics", what)
-    shape.text(statistics, "statistics-path", what)
-    shape.long(statistics, "file-size-in-bytes", what)
-    shape.long(statistics, "file-footer-size-in-bytes", what)
-    blobs = [_read_blob(each) for each in shape.objects(statistics, "blob-metadata", what)]
+    label = "set-statistics"
+    statistics = shape.obj(update, "statistics", label)
+    shape.text(statistics, "statistics-path", label)
+    shape.long(statistics, "file-size-in-bytes", label)
+    shape.long(statistics, "file-footer-size-in-bytes", label)
+    blobs = [_read_blob(each) for each in shape.objects(statistics, "blob-metadata", label)]
     _put(draft, _TABLE, {**statistics, "blob-metadata": [*blobs]})
 
 
 def _read_blob(blob_metadata: Object) -> Object:
-    what = "blob-metadata"
+    label = "blob-metadata"
     blob = shape.without_nulls(blob_metadata, "properties")
-    shape.text(blob, "type", what)
-    shape.long(blob, "snapshot-id", what)
-    shape.long(blob, "sequence-number", what)
-    for field_id in shape.array(blob, "fields", what):
-        shape.as_int(field_id, f"each of fields of {what}")
+    shape.text(blob, "type", label)
+    shape.long(blob, "snapshot-id", label)
+    shape.long(blob, "sequence-number", label)
+    for field_id in shape.array(blob, "fields", label):
+        shape.as_int(field_id, f"each of fields of {label}")
     if "properties" in blob:
-        shape.texts(blob, "properties", what)
+        shape.texts(blob, "properties", label)
     return blob
 
 
 def set_partition_statistics(draft: TableDraft, update: Object) -> None:
     """Set the partition statistics file of a snapshot."""
-    what = "set-partition-statistics"
-    statistics = shape.obj(update, "partition-statistics", what)
-    shape.text(statistics, "statistics-path", what)
-    shape.long(statistics, "file-size-in-bytes", what)
+    label = "set-partition-statistics"
+    statistics = shape.obj(update, "partition-statistics", label)
+    shape.text(statistics, "statistics-path", label)
+    shape.long(statistics, "file-size-in-bytes", label)
     _put(draft, _PARTITION, statistics)
 
 
@@ -262,10 +264,10 @@ def remove_partition_statistics(draft: TableDraft, update: Object) -> None:
     _forget(draft, _PARTITION, {shape.long(update, "snapshot-id", "remove-partition-statistics")})
 
 
-def forget_snapshots(draft: TableDraft, gone: AbstractSet[int]) -> None:
+def forget_snapshots(draft: TableDraft, removed_ids: AbstractSet[int]) -> None:
     """Remove the statistics of removed snapshots."""
-    _forget(draft, _TABLE, gone)
-    _forget(draft, _PARTITION, gone)
+    _forget(draft, _TABLE, removed_ids)
+    _forget(draft, _PARTITION, removed_ids)
 
 
 def _put(draft: TableDraft, key: str, statistics: Object) -> None:
@@ -277,8 +279,8 @@ def _put(draft: TableDraft, key: str, statistics: Object) -> None:
     draft.replace(key, [*others, statistics])
 
 
-def _forget(draft: TableDraft, key: str, gone: AbstractSet[int]) -> None:
+def _forget(draft: TableDraft, key: str, removed_ids: AbstractSet[int]) -> None:
     files = draft.objects(key)
-    kept = [each for each in files if each["snapshot-id"] not in gone]
-    if len(kept) < len(files):
-        draft.replace(key, kept)
+    kept_files = [each for each in files if each["snapshot-id"] not in removed_ids]
+    if len(kept_files) < len(files):
+        draft.replace(key, kept_files)

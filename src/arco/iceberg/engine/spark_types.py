@@ -70,15 +70,15 @@ _SPATIAL_NAMES = frozenset({"geometry", "geography"})
 _BINARY_COLLATION = "UTF8_BINARY"  # byte order, which Iceberg has too
 
 
-def spark_type(kind: Json, what: str) -> str:
-    """The type of the column `what`, as `normalise` spells it, or `Invalid`."""
-    text = _Printer(comments=True).type(kind, what, 1)
+def spark_type(kind: Json, label: str) -> str:
+    """The type of the column `label`, as `normalise` spells it, or `Invalid`."""
+    text = _Printer(comments=True).type(kind, label, 1)
     if len(text) > MAX_CHARACTERS:
-        text = _Printer(comments=False).type(kind, what, 1)
+        text = _Printer(comments=False).type(kind, label, 1)
     try:
         return normalise(text)
     except Invalid as problem:
-        raise Invalid(f"column {what[:80]!r}: {problem}") from problem
+        raise Invalid(f"column {label[:80]!r}: {problem}") from problem
 
 
 def clean_comment(text: str) -> str:
@@ -93,35 +93,35 @@ class _Printer:
     def __init__(self, *, comments: bool) -> None:
         self._comments = comments
 
-    def type(self, kind: Json, what: str, depth: int) -> str:
+    def type(self, kind: Json, label: str, depth: int) -> str:
         """One type, `depth` levels down."""
         if isinstance(kind, str):
             return _plain_type(kind)
         if depth > MAX_DEPTH:
-            raise Invalid(f"column {what[:80]!r}: types are nested more than {MAX_DEPTH} deep")
-        type_object = shape.as_object(kind, f"the type of {what}")
-        name = shape.text(type_object, "type", f"the type of {what}")
+            raise Invalid(f"column {label[:80]!r}: types are nested more than {MAX_DEPTH} deep")
+        type_object = shape.as_object(kind, f"the type of {label}")
+        name = shape.text(type_object, "type", f"the type of {label}")
         if name == "struct":
-            fields = shape.objects(type_object, "fields", f"struct {what}")
-            return f"struct<{','.join(self._field(each, what, depth) for each in fields)}>"
+            fields = shape.objects(type_object, "fields", f"struct {label}")
+            return f"struct<{','.join(self._field(each, label, depth) for each in fields)}>"
         if name == "list":
-            return f"array<{self._part(type_object, 'element', what, depth)}>"
+            return f"array<{self._part(type_object, 'element', label, depth)}>"
         if name == "map":
-            key = self._part(type_object, "key", what, depth)
-            return f"map<{key},{self._part(type_object, 'value', what, depth)}>"
-        raise Invalid(f"column {what[:80]!r}: there is no nested type {name[:80]!r}")
+            key = self._part(type_object, "key", label, depth)
+            return f"map<{key},{self._part(type_object, 'value', label, depth)}>"
+        raise Invalid(f"column {label[:80]!r}: there is no nested type {name[:80]!r}")
 
-    def _part(self, holder: Object, part: str, what: str, depth: int) -> str:
-        shape.integer(holder, f"{part}-id", what)
-        return self.type(holder.get(part), what, depth + 1)
+    def _part(self, holder: Object, part: str, label: str, depth: int) -> str:
+        shape.integer(holder, f"{part}-id", label)
+        return self.type(holder.get(part), label, depth + 1)
 
-    def _field(self, field: Object, what: str, depth: int) -> str:
-        name = shape.text(field, "name", f"a field of {what}")
-        shape.integer(field, "id", f"field {name} of {what}")
-        printed = f"{print_name(name)}:{self.type(field.get('type'), what, depth + 1)}"
-        if shape.flag(field, "required", f"field {name} of {what}"):
+    def _field(self, field: Object, label: str, depth: int) -> str:
+        name = shape.text(field, "name", f"a field of {label}")
+        shape.integer(field, "id", f"field {name} of {label}")
+        printed = f"{print_name(name)}:{self.type(field.get('type'), label, depth + 1)}"
+        if shape.flag(field, "required", f"field {name} of {label}"):
             printed += " not null"
-        doc = shape.maybe_text(field, "doc", f"field {name} of {what}")
+        doc = shape.maybe_text(field, "doc", f"field {name} of {label}")
         if doc and self._comments:
             printed += f" comment {print_string(clean_comment(doc))}"
         return printed

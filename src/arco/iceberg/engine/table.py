@@ -153,23 +153,23 @@ def set_properties(draft: TableDraft, update: Object) -> None:
 def remove_properties(draft: TableDraft, update: Object) -> None:
     """Remove properties; missing ones are ignored."""
     key = "removals" if "removals" in update or "removed" not in update else "removed"
-    listed = shape.array(update, key, "remove-properties")
-    removals = {shape.as_text(each, f"each of {key} of remove-properties") for each in listed}
+    names = shape.array(update, key, "remove-properties")
+    removals = {shape.as_text(each, f"each of {key} of remove-properties") for each in names}
     for name in removals & draft.properties.keys():
         del draft.own_map("properties")[name]
 
 
 def add_encryption_key(draft: TableDraft, update: Object) -> None:
     """Add an encrypted key; an existing one with the same id stays."""
-    what = "the encryption key"
+    label = "the encryption key"
     key = shape.obj(update, "encryption-key", "add-encryption-key")
     key = shape.without_nulls(key, "encrypted-by-id", "properties")
-    key_id = shape.text(key, "key-id", what)
-    shape.maybe_text(key, "encrypted-by-id", what)
+    key_id = shape.text(key, "key-id", label)
+    shape.maybe_text(key, "encrypted-by-id", label)
     if "properties" in key:
-        shape.texts(key, "properties", what)
+        shape.texts(key, "properties", label)
     try:
-        binascii.a2b_base64(shape.text(key, "encrypted-key-metadata", what), strict_mode=True)
+        binascii.a2b_base64(shape.text(key, "encrypted-key-metadata", label), strict_mode=True)
     except ValueError as problem:
         raise Invalid("encrypted-key-metadata of the encryption key is not base64") from problem
     if draft.format_version < 3:
@@ -184,9 +184,9 @@ def remove_encryption_key(draft: TableDraft, update: Object) -> None:
     """Remove an encryption key."""
     key_id = shape.text(update, "key-id", "remove-encryption-key")
     keys = draft.objects(_KEYS)
-    kept: list[Json] = [each for each in keys if each["key-id"] != key_id]
-    if len(kept) == len(keys):
+    kept_keys: list[Json] = [each for each in keys if each["key-id"] != key_id]
+    if len(kept_keys) == len(keys):
         return
-    draft.put(_KEYS, kept)
-    if not kept:
+    draft.put(_KEYS, kept_keys)
+    if not kept_keys:
         del draft.top[_KEYS]

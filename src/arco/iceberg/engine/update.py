@@ -96,10 +96,10 @@ def _joined(updates: Sequence[Object]) -> list[Object]:
 
 def _first_version(updates: Sequence[Object]) -> int:
     """The format version of a new table: that of the first upgrade, if there is one."""
-    asked = (
+    versions = (
         table.read_version(each) for each in updates if each["action"] == "upgrade-format-version"
     )
-    return next(asked, DEFAULT_VERSION)
+    return next(versions, DEFAULT_VERSION)
 
 
 def _finish(draft: TableDraft, previous_location: str | None) -> Metadata:
@@ -124,8 +124,8 @@ def _log_previous(draft: TableDraft, previous_location: str | None) -> None:
         "metadata-file": previous_location,
     }
     most = previous_versions(draft.properties)
-    kept = draft.objects("metadata-log")[1 - most :] if most > 1 else []
-    draft.replace("metadata-log", [*kept, entry])
+    kept_entries = draft.objects("metadata-log")[1 - most :] if most > 1 else []
+    draft.replace("metadata-log", [*kept_entries, entry])
 
 
 def _keep_v1(draft: TableDraft) -> None:

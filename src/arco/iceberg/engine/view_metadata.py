@@ -70,9 +70,9 @@ def view_facts(metadata: Metadata) -> ViewFacts:
     """The facts of valid view metadata."""
     current = shape.integer(metadata, "current-version-id", "the view")
     version = _numbered(metadata, current)
-    wanted = shape.integer(version, "schema-id", "a view version")
+    current_schema_id = shape.integer(version, "schema-id", "a view version")
     for schema in shape.objects(metadata, "schemas", "the view"):
-        if schema_id(schema) == wanted:
+        if schema_id(schema) == current_schema_id:
             return ViewFacts(
                 view_uuid=shape.text(metadata, "view-uuid", "the view"),
                 location=shape.text(metadata, "location", "the view"),
@@ -81,7 +81,9 @@ def view_facts(metadata: Metadata) -> ViewFacts:
                 schema=schema,
                 properties=view_properties(metadata),
             )
-    raise Invalid(f"the current version of the view has schema {wanted}, which is not there")
+    raise Invalid(
+        f"the current version of the view has schema {current_schema_id}, which is not there"
+    )
 
 
 def _check_shape(metadata: Metadata) -> None:
@@ -106,9 +108,9 @@ def _check_shape(metadata: Metadata) -> None:
         raise Invalid("a view has a view-uuid and a location; one of them is empty")
 
 
-def _check_numbers(numbers: list[int], what: str) -> None:
+def _check_numbers(numbers: list[int], label: str) -> None:
     if len(set(numbers)) < len(numbers):
-        raise Invalid(f"two {what} of the view have the same number")
+        raise Invalid(f"two {label} of the view have the same number")
 
 
 def _numbered(metadata: Metadata, number: int) -> Object:

@@ -23,18 +23,18 @@ _SQL = "sql"
 _TYPES = frozenset({"type", "element", "key", "value"})
 
 
-def read_version(value: Json, what: str = "the view version") -> Object:
+def read_version(value: Json, label: str = "the view version") -> Object:
     """A version from a client or a file, if its members have the right types."""
-    version = shape.without_nulls(shape.as_object(value, what), "default-catalog")
-    if shape.integer(version, "version-id", what) < 0:
-        raise Invalid(f"version-id of {what} is negative")
-    shape.integer(version, "schema-id", what)
-    shape.long(version, "timestamp-ms", what)
-    shape.texts(version, "summary", what)
-    shape.maybe_text(version, "default-catalog", what)
-    for level in shape.array(version, "default-namespace", what):
-        shape.as_text(level, f"each of default-namespace of {what}")
-    representations = shape.objects(version, "representations", what)
+    version = shape.without_nulls(shape.as_object(value, label), "default-catalog")
+    if shape.integer(version, "version-id", label) < 0:
+        raise Invalid(f"version-id of {label} is negative")
+    shape.integer(version, "schema-id", label)
+    shape.long(version, "timestamp-ms", label)
+    shape.texts(version, "summary", label)
+    shape.maybe_text(version, "default-catalog", label)
+    for level in shape.array(version, "default-namespace", label):
+        shape.as_text(level, f"each of default-namespace of {label}")
+    representations = shape.objects(version, "representations", label)
     if not representations:
         raise Invalid("Invalid view version: it has no representation, so nothing defines the view")
     for each in representations:
@@ -86,9 +86,9 @@ def refuse_lost_dialects(before: Object, after: Object) -> None:
     """`Invalid` if `after` lacks a dialect that `before` has."""
     lost = set(_dialects(before)) - set(_dialects(after))
     if lost:
-        listed = ", ".join(sorted(lost))
+        lost_dialects = ", ".join(sorted(lost))
         raise Invalid(
-            f"the new version of the view has no query for {listed[:400]}, which the current one"
+            f"the new version of the view has no query for {lost_dialects[:400]}, which the current one"
             " has: add it, or set the property replace.drop-dialect.allowed to true"
         )
 
@@ -195,14 +195,14 @@ class ViewDraft:
             raise Invalid("Cannot reassign uuid")
         self._fields["view-uuid"] = uuid
 
-    def upgrade_format_version(self, wanted: int) -> None:
+    def upgrade_format_version(self, format_version: int) -> None:
         """Set the format version; there is only one so far."""
         current = shape.integer(self._fields, "format-version", "the view")
-        if wanted < current:
-            raise Invalid(f"Cannot downgrade v{current} view to v{wanted}")
-        if wanted > FORMAT_VERSION:
-            raise Invalid(f"Unsupported format version: {wanted}")
-        self._fields["format-version"] = wanted
+        if format_version < current:
+            raise Invalid(f"Cannot downgrade v{current} view to v{format_version}")
+        if format_version > FORMAT_VERSION:
+            raise Invalid(f"Unsupported format version: {format_version}")
+        self._fields["format-version"] = format_version
 
     def set_location(self, location: str) -> None:
         """Set the location of the view's metadata files."""
@@ -318,9 +318,9 @@ class ViewDraft:
         if len(self._versions) <= keep:
             return
         others = sorted({version_id(each) for each in self._versions} - {current}, reverse=True)
-        kept = {current, *others[: keep - 1]}
-        self._versions = [each for each in self._versions if version_id(each) in kept]
-        self._log = _unbroken_history(self._log, kept)
+        kept_ids = {current, *others[: keep - 1]}
+        self._versions = [each for each in self._versions if version_id(each) in kept_ids]
+        self._log = _unbroken_history(self._log, kept_ids)
 
 
 def view_properties(view: Metadata) -> dict[str, str]:
@@ -330,11 +330,11 @@ def view_properties(view: Metadata) -> dict[str, str]:
     return shape.texts(view, "properties", "the view")
 
 
-def _unbroken_history(log: list[Object], kept: set[int]) -> list[Object]:
+def _unbroken_history(log: list[Object], kept_ids: set[int]) -> list[Object]:
     """The entries after the last one whose version was removed: a log has no gaps."""
     entries: list[Object] = []
     for entry in log:
-        if version_id(entry) in kept:
+        if version_id(entry) in kept_ids:
             entries.append(entry)
         else:
             entries.clear()
@@ -412,8 +412,8 @@ def _assign_uuid(draft: ViewDraft, update: Object) -> None:
 
 
 def _upgrade_format_version(draft: ViewDraft, update: Object) -> None:
-    wanted = shape.integer(update, "format-version", "upgrade-format-version")
-    draft.upgrade_format_version(wanted)
+    format_version = shape.integer(update, "format-version", "upgrade-format-version")
+    draft.upgrade_format_version(format_version)
 
 
 def _add_schema(draft: ViewDraft, update: Object) -> None:

@@ -1,4 +1,4 @@
-"""One catalog, two doors: what engines do is seen by Arco's own commands, and the other way round."""
+"""One catalog, two protocols: what engines do is seen by Arco's own commands, and the other way round."""
 
 import gzip
 import json
@@ -38,12 +38,12 @@ def _columns(arco: Served, table: str) -> list[tuple[str, str]]:
     ]
 
 
-def _soon(look: Any, wanted: Any) -> None:
+def _soon(read_columns: Any, expected_columns: Any) -> None:
     """Columns of a changed schema reach the catalog in the background."""
     until_s = time.monotonic() + 20
-    while look() != wanted and time.monotonic() < until_s:
+    while read_columns() != expected_columns and time.monotonic() < until_s:
         time.sleep(0.1)
-    assert look() == wanted
+    assert read_columns() == expected_columns
 
 
 def test_a_table_of_an_engine_is_a_table_of_the_catalog(
@@ -55,8 +55,8 @@ def test_a_table_of_an_engine_is_a_table_of_the_catalog(
     assert shown["location"].rstrip("/") == table.location()
     assert _columns(arco, f"{namespace}.t") == [("id", "bigint"), ("word", "string")]
     root = str(arco.root)
-    found = command.arco("sql", "--root", root, "SELECT name FROM system.tables", "--json").stdout
-    assert '"t"' in found
+    output = command.arco("sql", "--root", root, "SELECT name FROM system.tables", "--json").stdout
+    assert '"t"' in output
 
 
 def test_a_changed_schema_reaches_the_catalog(arco: Served, table: Table, namespace: str) -> None:
@@ -64,8 +64,8 @@ def test_a_changed_schema_reaches_the_catalog(arco: Served, table: Table, namesp
         update.add_column("price", DoubleType())
         update.rename_column("word", "text")
 
-    wanted = [("id", "bigint"), ("text", "string"), ("price", "double")]
-    _soon(lambda: _columns(arco, f"{namespace}.t"), wanted)
+    expected_columns = [("id", "bigint"), ("text", "string"), ("price", "double")]
+    _soon(lambda: _columns(arco, f"{namespace}.t"), expected_columns)
 
 
 def test_a_table_that_an_engine_dropped_comes_back_with_its_rows(
@@ -74,10 +74,10 @@ def test_a_table_that_an_engine_dropped_comes_back_with_its_rows(
     table.append(numbered(1, 2))
     catalog.drop_table((namespace, "t"))
     arco.done("table", "undrop", f"{namespace}.t")
-    found = catalog.load_table((namespace, "t"))
+    restored_table = catalog.load_table((namespace, "t"))
 
-    assert ids(found) == [1, 2]
-    found.append(numbered(3))
+    assert ids(restored_table) == [1, 2]
+    restored_table.append(numbered(3))
     assert ids(catalog.load_table((namespace, "t"))) == [1, 2, 3]
 
 
@@ -122,11 +122,11 @@ def test_a_schema_that_was_made_by_command_is_a_namespace(
 
     assert catalog.list_namespaces(namespace) == [(namespace, "eu")]
     catalog.create_table((namespace, "eu", "t"), ROWS)
-    listed = arco.items("table", "list", f"default.{namespace}.eu")
-    assert [each["name"] for each in listed] == ["t"]
+    tables = arco.items("table", "list", f"default.{namespace}.eu")
+    assert [each["name"] for each in tables] == ["t"]
 
 
-def test_each_catalog_is_a_warehouse_of_its_own(arco: Served, rest: Rest, namespace: str) -> None:
+def test_each_catalog_is_a_separate_warehouse(arco: Served, rest: Rest, namespace: str) -> None:
     arco.done("catalog", "create", namespace)
     other = connect(Rest(rest.uri, namespace, rest.outside, arco))
     other.create_namespace("only_here")
@@ -137,15 +137,15 @@ def test_each_catalog_is_a_warehouse_of_its_own(arco: Served, rest: Rest, namesp
     assert ids(other.load_table("only_here.t")) == [7]
 
 
-def test_an_undeclared_place_is_refused(
+def test_an_undeclared_location_is_refused(
     arco: Served, catalog: Catalog, namespace: str, tmp_path: Path
 ) -> None:
-    place = tmp_path / "undeclared"
+    directory = tmp_path / "undeclared"
     with pytest.raises(BadRequestError):
-        catalog.create_table((namespace, "t"), ROWS, location=place.as_uri())
+        catalog.create_table((namespace, "t"), ROWS, location=directory.as_uri())
 
     assert catalog.list_tables(namespace) == []
-    assert not place.exists()
+    assert not directory.exists()
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip"])
@@ -163,9 +163,9 @@ def test_the_metadata_file_is_read_without_any_catalog(
     assert path.name.endswith(".gz.metadata.json") is (codec == "gzip")
     assert metadata["table-uuid"] == str(table.metadata.table_uuid)
     assert ids(StaticTable.from_metadata(location)) == [1, 2, 3]
-    if codec == "none":  # DuckDB wants to be told of a compression, by an option of the scan
+    if codec == "none":  # DuckDB needs an option of the scan for a compressed file
         db = duckdb.connect(config={"extension_directory": str(tmp_path)})
         duckdb_client.install(db)
         db.execute("LOAD iceberg")
-        found = db.execute(f"SELECT id FROM iceberg_scan('{path}') ORDER BY id").fetchall()
-        assert found == [(1,), (2,), (3,)]
+        id_rows = db.execute(f"SELECT id FROM iceberg_scan('{path}') ORDER BY id").fetchall()
+        assert id_rows == [(1,), (2,), (3,)]
