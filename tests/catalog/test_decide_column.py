@@ -141,7 +141,9 @@ async def test_a_column_that_is_changed_stays_the_same_column() -> None:
 @pytest.mark.parametrize(
     ("column", "to", "order"), [("x", 2, "yzx"), ("z", 0, "zxy"), ("y", 1, "xyz"), ("x", 1, "yxz")]
 )
-async def test_a_column_moves_and_the_others_make_room(column: str, to: int, order: str) -> None:
+async def test_moving_a_column_shifts_the_positions_of_the_others(
+    column: str, to: int, order: str
+) -> None:
     setup = await started()
     await table(setup)
     await setup.do(UpdateColumn(target=A, column=column, position=to))

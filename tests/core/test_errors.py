@@ -70,7 +70,7 @@ def test_the_tree_is_drawn_whole_at_the_top_of_its_module() -> None:
     assert [name for name in CODES if name not in drawn] == []
 
 
-def test_hardly_an_error_is_a_kind_of_another() -> None:
+def test_few_errors_are_subclasses_of_another() -> None:
     # Whoever catches Invalid must not catch an Unknown by it.
     deep = [kind for kind in tree(ArcoError) if kind.__base__ not in (ArcoError, Exception)]
     assert {kind.__name__ for kind in deep} == {

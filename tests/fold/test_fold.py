@@ -191,7 +191,7 @@ def test_known_buckets_never_change() -> None:
     assert CATALOGS.buckets_of(to_arrow(CATALOGS, [{"catalog_id": "c"}] * 2)) == [0, 0]
 
 
-def test_in_tier_1_the_commit_and_the_place_in_it_decide_whole_rows() -> None:
+def test_in_tier_1_the_commit_and_the_position_in_it_decide_complete_rows() -> None:
     assert [rule.keep for table in TIER1.values() for rule in table.rules] == [
         MergeStrategy.LAST
     ] * 7

@@ -87,7 +87,7 @@ async def test_a_landed_request_is_a_success_even_if_its_outcome_cannot_be_kept(
     assert await created_tables(target(bench)) == ["table"]
 
 
-async def test_evidence_that_was_collected_is_unknown_and_never_not_found(bench: Bench) -> None:
+async def test_collected_evidence_is_unknown_and_never_not_found(bench: Bench) -> None:
     chain = target(bench)
     for n in range(4):
         await chain.append(await chain.head(), Step(str(n), "x"))
@@ -119,7 +119,7 @@ def test_a_key_that_cannot_be_one_is_refused(key: str) -> None:
 
 
 @pytest.mark.parametrize("landed", [True, False])
-def test_the_work_of_a_crashed_holder_is_found_or_taken_over(*, landed: bool) -> None:
+def test_the_work_of_a_crashed_holder_is_recognised_or_taken_over(*, landed: bool) -> None:
     async def scenario(calm: Calm) -> None:
         chain = target(calm)
         crash = Create(chain, "x", dies_after_create=landed, dies_before_create=not landed)

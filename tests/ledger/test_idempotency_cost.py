@@ -107,7 +107,7 @@ async def test_a_refusal_is_answered_after_its_outcome_was_recorded(
     assert recorder.requests[-1] == ("create", OUTCOME)
 
 
-async def test_an_outcome_that_meets_a_fault_of_ours_is_not_lost_without_a_word(
+async def test_an_unexpected_error_while_recording_an_outcome_is_raised_at_close(
     memory: Backend, bench: Bench
 ) -> None:
     async def fail(verb: str, key: str) -> None:

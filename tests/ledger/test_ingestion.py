@@ -75,7 +75,7 @@ async def test_a_duplicate_in_a_batch_is_stored_once_and_reported(store: Store) 
     assert len(await all_events(store, "executions")) == 1
 
 
-async def test_what_was_stored_lately_is_not_stored_again(store: Store) -> None:
+async def test_an_event_that_was_stored_recently_is_not_stored_twice(store: Store) -> None:
     ingestion = _ingestion(store)
     await ingestion.ingest([_task("a", "k"), _task("b")])
     repeated = await ingestion.ingest([_task("a", "k"), _task("b")])
@@ -308,7 +308,7 @@ def test_only_the_newest_are_remembered(runtime: Runtime) -> None:
     assert not recent.has(note(runtime, "800"))
 
 
-def test_what_was_stored_again_stays_as_long_as_it_is_young(runtime: Runtime) -> None:
+def test_an_event_that_is_stored_repeatedly_is_remembered_as_new(runtime: Runtime) -> None:
     recent = RecentEvents(10)
     for number in range(40):
         recent.add([note(runtime, "often"), note(runtime, str(number))])

@@ -39,7 +39,9 @@ def test_every_documented_form_is_understood(text: str, address: Address) -> Non
     assert parse_address(text) == address
 
 
-def test_a_plain_path_is_taken_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_path_is_resolved_against_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for text in ("store", "./store"):
         assert parse_address(text) == Address("file", str(tmp_path / "store"))

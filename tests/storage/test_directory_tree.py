@@ -92,7 +92,7 @@ async def test_a_child_of_a_recreated_directory_is_reached(
         assert [meta.key async for meta in backend.list("a/new/")] == ["a/new/x"]
 
 
-async def test_a_recreated_directory_is_made_durable_again(
+async def test_a_recreated_directory_is_made_durable(
     backend: LocalBackend, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await backend.create("a/b/x", b"1")

@@ -130,9 +130,7 @@ OUTSIDE = {"api": ("get", "create"), "janitor": ("get", "list", "delete")}
 
 @pytest.mark.parametrize("role", Role)
 @pytest.mark.parametrize("verb", Verb)
-def test_in_places_that_are_not_ours_a_role_may_do_what_the_design_says(
-    role: Role, verb: Verb
-) -> None:
+def test_in_external_locations_a_role_may_do_what_the_design_says(role: Role, verb: Verb) -> None:
     assert may_in_external_location(role, verb) is (verb in OUTSIDE.get(role, NO_ROLE))
 
 

@@ -20,7 +20,7 @@ from tests.storage.recorder import Recorder
 NAP_MS = SHORTEST_RETENTION_MS / 2
 
 
-async def test_a_head_remembered_for_too_long_is_looked_up_again(memory: Backend) -> None:
+async def test_a_head_remembered_for_too_long_is_read_from_the_store(memory: Backend) -> None:
     clock, recorder = HandClock(), Recorder()
     await grown(memory, 4)
     chain = chain_on(memory, recorder, clock)
@@ -35,7 +35,7 @@ async def test_a_head_remembered_for_too_long_is_looked_up_again(memory: Backend
     assert (await chain.head()).number == 10
 
 
-async def test_a_search_that_fell_asleep_is_started_again(memory: Backend) -> None:
+async def test_a_search_that_was_suspended_is_restarted(memory: Backend) -> None:
     clock = HandClock()
     await grown(memory, 4)
 
