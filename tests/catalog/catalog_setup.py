@@ -1,4 +1,4 @@
-"""A catalog on a store of its own: API processes, a compactor, and a post between them that can fail."""
+"""A catalog on a new store: API processes, a compactor, and a channel between them that can fail."""
 
 import asyncio
 from collections import deque
@@ -120,12 +120,12 @@ async def arrives(channel: CompactorChannel, call: SyncCompact) -> PublishedComm
 
 
 async def is_down(channel: CompactorChannel, call: SyncCompact) -> PublishedCommit:
-    """Nobody is there, and that is certain."""
+    """The compactor does not listen, so the call has certainly no effect."""
     raise Unavailable("connection refused")
 
 
 async def is_lost(channel: CompactorChannel, call: SyncCompact) -> PublishedCommit:
-    """The call never arrives, and nobody can tell."""
+    """The call never arrives, and the caller cannot know."""
     raise Unknown("the connection broke")
 
 
@@ -135,7 +135,7 @@ async def answer_is_lost(channel: CompactorChannel, call: SyncCompact) -> Publis
 
 
 async def breaks(channel: CompactorChannel, call: SyncCompact) -> PublishedCommit:
-    """The answer is lost in a way that nobody has thought of."""
+    """The answer is lost by an unexpected exception."""
     await channel.inner.sync_compact(call)
     raise OSError("reset by peer")
 
@@ -183,7 +183,7 @@ def delayed(until: AsyncEvent, then: Handling = arrives) -> Handling:
 
 
 class ChangeAnswer(msgspec.Struct, frozen=True):
-    """What a caller is told of a request that was carried out."""
+    """The answer to a request that was carried out."""
 
     number: int
     commit_ulid: str
@@ -254,7 +254,7 @@ class ApiProcess:
 
 @dataclass
 class CatalogSetup:
-    """A catalog, and everybody who works on it."""
+    """A catalog, and the processes that work on it."""
 
     backend: Backend
     runtime: Runtime
@@ -392,7 +392,7 @@ def as_catalog(done: ChangeResult) -> CatalogRow:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    """Let everybody go on until something is so."""
+    """Run all tasks until a condition holds."""
     for _ in range(2_000):
         if is_so():
             return

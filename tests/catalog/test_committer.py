@@ -1,4 +1,4 @@
-"""Group commit, and what a caller is told when something goes wrong on the way (P21 to P25)."""
+"""Group commit, and the errors of callers when a request or an answer is lost (P21 to P25)."""
 
 import asyncio
 from datetime import timedelta
@@ -46,7 +46,7 @@ MISSING = SchemaName("default", ("nowhere",))
 
 
 async def settle() -> None:
-    """Let everybody go on until all wait for something that takes longer."""
+    """Run all tasks until each waits for something that takes longer."""
     await asyncio.sleep(0.05)
 
 

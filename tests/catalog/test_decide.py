@@ -1,4 +1,4 @@
-"""What each request comes to, and each refusal; through a whole commit, read back by a stranger."""
+"""The decision of each request, and each refusal; through a complete commit, read by another process."""
 
 from datetime import timedelta
 
@@ -58,7 +58,7 @@ async def refuses(setup: CatalogSetup, request: Ddl, kind: type[ArcoError]) -> s
 
 
 async def read(setup: CatalogSetup, request: Ddl) -> object:
-    """The object that a request was answered with, which is what a stranger reads."""
+    """The object in the answer, which equals what another process reads."""
     done = await setup.do(request)
     snapshot = await setup.cold().head()
     assert done.number == done.object.commit == snapshot.number

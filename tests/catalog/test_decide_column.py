@@ -22,7 +22,7 @@ async def table(setup: CatalogSetup) -> TableRow:
 
 
 async def columns(setup: CatalogSetup) -> list[ColumnRow]:
-    """The columns as a stranger reads them; positions are always 0, 1, 2 ..."""
+    """The columns as another process reads them; positions are always 0, 1, 2 ..."""
     snapshot = await setup.cold().head()
     committed_columns = await snapshot.columns((await snapshot.table(A)).row.table_id)
     assert [each.row.position for each in committed_columns] == list(range(len(committed_columns)))

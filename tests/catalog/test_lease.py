@@ -116,7 +116,7 @@ def test_a_restart_after_a_kill_waits_for_one_life_only() -> None:
 def test_garbage_in_the_renewal_counts_as_expired(garbage: bytes) -> None:
     contest = Contest()
     crash_after(contest, "first", 500)
-    contest.world.after(700, lambda: contest.objects.put("somebody", note_key(0), garbage))
+    contest.world.after(700, lambda: contest.objects.put("other", note_key(0), garbage))
     contest.join("second", lambda contender: contender.work(10), at_ms=1_000)
     contest.run(10)
     assert contest.when(1) < 1_000 + PROMPT_MS
@@ -163,7 +163,7 @@ def test_eight_contenders_all_get_their_turn(seed: int) -> None:
     winners = contest.winners()
     assert len(set(winners)) == 8
     assert len(winners) > 40
-    # The one who waited longest is next: nobody has a second turn before all others had one.
+    # The process that waited longest is next: none has a second turn before all others had one.
     for name in set(winners):
         turns = [n for n, winner in enumerate(winners) if winner == name]
         assert {later - earlier for earlier, later in pairwise(turns)} == {8}
@@ -339,7 +339,7 @@ def test_a_caller_that_waits_too_long_gets_unavailable_with_a_retry_time() -> No
     contest.join("second", impatient, at_ms=600)
     contest.run(10)
     assert contest.ended == {"second"}
-    # And nobody goes on taking a lease that is not wanted any more.
+    # And no process goes on taking a lease that no caller waits for.
     assert not [m for m in contest.objects.log if m.key == f"{FULL}/{1:020d}.json"]
 
 

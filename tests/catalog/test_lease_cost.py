@@ -113,7 +113,7 @@ async def test_a_cold_start_after_a_release_costs_the_head_two_reads_and_a_creat
     tally.clear()
     second = Lease(store, DOMAIN, holder="b")
     assert await second.hold() == 1
-    # The release, and whether somebody has waited longer for it.
+    # The release, and whether another process has waited longer for it.
     assert len([key for _, key, _ in tally.seen if "head.json" not in key]) == head_costs - 1 + 3
     await second.close()
 

@@ -77,7 +77,7 @@ def test_no_two_leases_are_fresh_at_once_when_requests_take_as_long_as_the_lease
 
 
 class Script:
-    """What becomes of a holder's renewals, one by one; it never hears that somebody waits."""
+    """What happens to a holder's renewals, one by one; it never learns that another process waits."""
 
     def __init__(self, contender: Contender, *fates: tuple[float, bool, float]) -> None:
         self._contender = contender

@@ -90,7 +90,7 @@ def test_an_example_is_taken_and_folded(kind: EventKind) -> None:
 
 
 def _silent(kind: EventKind) -> set[str]:
-    """Tables of which the example happens to say nothing: of a success the partition itself tells."""
+    """Tables of which the example happens to say nothing: a success is shown by the partition itself."""
     return {"partitions"} if kind.name in {"task_completed", "task_cancelled"} else set()
 
 

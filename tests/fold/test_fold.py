@@ -184,7 +184,7 @@ def test_a_bucket_is_the_crc_32_of_the_bytes(value: str) -> None:
 
 
 def test_known_buckets_never_change() -> None:
-    # Whoever changes these makes every published file unreadable.
+    # A change of these makes every published file unreadable.
     assert TABLES.bucket_of("018f5b0e-7a3c-7000-8000-000000000001") == 4
     assert COLUMNS.bucket_of("018f5b0e-7a3c-7000-8000-000000000001") == 68
     assert CATALOGS.bucket_of("anything") == 0

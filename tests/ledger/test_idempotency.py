@@ -139,7 +139,7 @@ def test_the_work_of_a_crashed_holder_is_recognised_or_taken_over(*, landed: boo
 
 
 class CreateUnderNewId(Create):
-    """Work that begins anew, under another id, when it is taken over."""
+    """Work that starts over under another id when it is taken over."""
 
     def renew(self, claim: Claim) -> dict[str, str]:
         return {"table": self.table, "before": claim.ids["table"]}

@@ -80,7 +80,7 @@ async def test_an_event_that_was_stored_recently_is_not_stored_twice(store: Stor
     await ingestion.ingest([_task("a", "k"), _task("b")])
     repeated = await ingestion.ingest([_task("a", "k"), _task("b")])
     assert [each.line for each in repeated.duplicates] == [1]
-    assert len(repeated.accepted) == 1  # what has no key cannot be known again
+    assert len(repeated.accepted) == 1  # an event without a key cannot be recognised
     assert len(await all_events(store, "executions")) == 3
 
 
@@ -168,7 +168,7 @@ async def test_an_append_of_unknown_outcome_stays_unknown(
         await ingestion.ingest([_task("a", "k"), _note("b", "k")])
     faults.script.clear()
     repeated = await ingestion.ingest([_task("a", "k")])
-    assert repeated.duplicates == []  # it may be there, but nobody knows it
+    assert repeated.duplicates == []  # it may be stored, but this process does not know
     assert len(repeated.accepted) == 1
 
 

@@ -48,7 +48,7 @@ def test_every_truncation_of_a_segment_that_can_be_noticed_is_corrupt(runtime: R
     raw = encode_segment(runtime, stream, 0, [encode(note(runtime))])
     for cut in range(len(raw)):
         if raw[:cut].endswith(b"\n"):
-            continue  # a whole number of lines: only a hash can tell, and the manifest has it
+            continue  # a whole number of lines: only a hash shows it, and the manifest has that
         with pytest.raises(Corrupt):
             decode_segment(raw[:cut], stream, 0)
 

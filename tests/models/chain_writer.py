@@ -124,7 +124,7 @@ def _put(rules: ChainRules, chain: Chain, writer: Writer) -> Iterator[Act]:
         label, created = f"creates {number} with op {op}", create(chain, number, op)
         yield _created(rules, label, created, writer, trusted=_young(rules, writer))
     elif rules.own_write_look:
-        yield f"is told that {number} exists", writer._replace(doing="look"), chain
+        yield f"learns that {number} exists", writer._replace(doing="look"), chain
     else:
         yield f"takes {number} for another's", writer._replace(doing="climb", low=number), chain
     # One late create for each writer is enough: a repetition has the same bytes.

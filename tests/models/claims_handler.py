@@ -88,7 +88,7 @@ def _claim(rules: ClaimRules, key: Key, handler: Handler, name: str) -> Iterator
         claimed = arrive(key, claim, rules)
         yield _hold(rules, f"claims {handler.claim}", claimed, handler)
     else:
-        yield "is told that the claim exists", handler._replace(doing="claimed?"), key
+        yield "learns that the claim exists", handler._replace(doing="claimed?"), key
     yield _time_out("claiming", key, handler, claim, "claimed?")
 
 
@@ -125,7 +125,7 @@ def _put(rules: ClaimRules, key: Key, handler: Handler) -> Iterator[Act]:
         landed = arrive(key, commit, rules)
         yield _answer(f"creates target {handler.seen}", landed, DONE, handler)
     else:
-        yield f"is told that target {handler.seen} exists", handler._replace(doing="landed?"), key
+        yield f"learns that target {handler.seen} exists", handler._replace(doing="landed?"), key
     yield _time_out(f"creating target {handler.seen}", key, handler, commit, "landed?")
 
 
@@ -143,7 +143,7 @@ def _refuse(rules: ClaimRules, key: Key, handler: Handler) -> Iterator[Act]:
         refused = arrive(key, refusal, rules)
         yield _answer("records the refusal", refused, REFUSED)
     elif rules.refusal_above_claim:
-        yield "is told that an outcome exists", handler._replace(doing="refused?"), key
+        yield "learns that an outcome exists", handler._replace(doing="refused?"), key
     else:
         yield _answer("refuses all the same", key, REFUSED)
     yield _time_out("refusing", key, handler, refusal, "refused?")

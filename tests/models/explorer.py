@@ -33,7 +33,7 @@ class Model(ABC, Generic[State]):
         return None
 
     def form(self, state: State) -> Hashable:
-        """What tells a state from others: actors that are alike may stand in any order."""
+        """What distinguishes a state from others: actors that are alike may stand in any order."""
         return state
 
 

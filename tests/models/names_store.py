@@ -33,8 +33,8 @@ class Names(NamedTuple):
     chains: tuple[tuple[str, ...], ...]
     row: Row | None
     parties: tuple[Party, ...]
-    promised: frozenset[int]  # ghost: tables said to be there, and dropped by nobody since
-    denied: frozenset[int]  # ghost: tables said to be dropped, and undropped by nobody since
+    promised: frozenset[int]  # ghost: tables answered as existing, and not dropped since
+    denied: frozenset[int]  # ghost: tables answered as dropped, and not undropped since
 
 
 def is_live(names: Names, table: int) -> bool:

@@ -1,7 +1,7 @@
 """One handler of a commit to one table or to two, and a reader of both.
 
 A commit to two tables puts a pointer that names its transaction on each, in order, and then lets
-the outcome decide. Whoever meets an undecided head aborts that transaction, or learns that it has
+the outcome decide. A process that reads an undecided head aborts that transaction, or learns that it has
 committed, and only then goes on.
 """
 

@@ -15,7 +15,7 @@ def opened_at(fd: int) -> Path:
 
 
 class Journal:
-    """Records syncs, links, unlinks and renames below a root, and fails those that it is told to.
+    """Records syncs, links, unlinks and renames below a root, and fails those that the test names.
 
     Entries read `sync file`, `link a/x`, `sync a`; the root itself is `.`.
     """

@@ -15,7 +15,7 @@ class Recorder:
     """Takes down every request, and when it was under way.
 
     Round trips are the most requests of which no two were under way together: what has to wait for what.
-    Hints do not count, as nobody waits for one.
+    Hints do not count, as no caller waits for one.
     """
 
     def __init__(self) -> None:

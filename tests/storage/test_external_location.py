@@ -177,7 +177,7 @@ async def test_a_file_in_an_external_location_is_as_durable_as_one_in_the_store(
     await outside.create("a/b/x", b"1")
     assert journal.entries == ["sync file", "link a/b/x", "sync a/b", "sync a", "sync ."]
     journal.clear()
-    await outside.create("a/b/y", b"1")  # `a` may have been made anew meanwhile: nobody told us
+    await outside.create("a/b/y", b"1")  # another process may have recreated `a` meanwhile
     assert journal.entries == ["sync file", "link a/b/y", "sync a/b", "sync a", "sync ."]
 
 

@@ -2,7 +2,7 @@
 
 Every fault that befalls the first attempt of a create, in every dialect, on segments, on claims and on
 pointers that follow another, while we are alone, while a rival was there first, and while a rival comes
-right after the fault. Whoever is told `created` must be the one whose bytes are stored.
+right after the fault. The writer that was answered `created` must be the one whose bytes are stored.
 """
 
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ OBJECTS = ("segment", "claim", "pointer", "metadata")
 
 @dataclass(frozen=True)
 class Cell:
-    """One case of the matrix, on a key of its own."""
+    """One case of the matrix, on a separate key."""
 
     mishap: str
     rival: str
@@ -132,7 +132,7 @@ def handle(backend: Backend, runtime: Runtime) -> Store:
 
 
 async def play(cell: Cell, backend: Backend, runtime: Runtime, server: RunningServer) -> str:
-    """What we were told: `created`, or the code of the error."""
+    """The answer to the writer: `created`, or the code of the error."""
     full = Scope().prefix + cell.key
     store = handle(backend, runtime)
     after = await read_before(store, cell)

@@ -1,4 +1,4 @@
-"""Processes that slept through a retention (P7, figure 8): they fork nothing, and are told so."""
+"""Processes that slept through a retention (P7, figure 8): they fork no chain, and get an error."""
 
 import pytest
 
@@ -77,7 +77,7 @@ async def test_a_sleeper_that_recreates_a_collected_number_gets_unknown(
 async def test_a_sleeper_that_meets_another_at_a_collected_number_gets_unknown(
     memory: Backend,
 ) -> None:
-    # What stands there may have been made anew where our own create had landed before.
+    # The object may be a new one, at a number where our own create had landed before.
     clock = HandClock()
     await grown(memory, 4)
     head = await chain_on(memory, clock=clock).head()

@@ -100,7 +100,7 @@ async def test_a_listing_does_not_go_through_a_link(
         try:
             metas = [meta async for meta in backend.list(prefix)]
         except ArcoError:
-            assert prefix.startswith(level)  # who asks for the link itself is told
+            assert prefix.startswith(level)  # a listing of the link itself is an error
             continue
         assert level not in [meta.key for meta in metas]  # a link is no object
         assert not any("only-outside" in meta.key for meta in metas)
