@@ -161,8 +161,8 @@ def _sorted(rows: object) -> list[CommittedRow[TableRow]]:
     return sorted(rows, key=lambda each: (each.row.name, each.row.table_id))  # type: ignore[call-overload, no-any-return]
 
 
-TestShelving = BucketMachine.TestCase
-TestShelving.settings = settings(max_examples=25, stateful_step_count=12)
+TestBucket = BucketMachine.TestCase
+TestBucket.settings = settings(max_examples=25, stateful_step_count=12)
 
 
 def schema(schema_id: str, parent_id: str | None, name: str) -> SchemaRow:

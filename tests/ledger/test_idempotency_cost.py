@@ -123,19 +123,19 @@ async def test_an_unexpected_error_while_recording_an_outcome_is_raised_at_close
 def test_an_outcome_is_not_recorded_after_the_longest_request() -> None:
     """Its key may have been collected, and it would stand above nothing."""
 
-    async def scenario(calm: Calm) -> None:
-        chain = target(calm)
+    async def scenario(world: Calm) -> None:
+        chain = target(world)
 
         class Slow(Create):
             async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
                 done = await super().perform(claim, hold)
-                await calm.clock.sleep(11 * MINUTE_MS)
+                await world.clock.sleep(11 * MINUTE_MS)
                 return done
 
-        keys = Idempotency(calm.store())
+        keys = Idempotency(world.store())
         assert (await keys.once(PATH, "body", Slow(chain))).status == 201
         await keys.close()
-        assert len(await read_key(key_chain(calm.store(), PATH))) == 1
+        assert len(await read_key(key_chain(world.store(), PATH))) == 1
 
     simulate(scenario)
 

@@ -30,7 +30,7 @@ Doing = Literal[
 class Handler(NamedTuple):
     doing: Doing = "look up"
     claim: int = 0  # the number that it wants or holds
-    seen: int = 0  # how much of the target it has read, if any
+    read_count: int = 0  # how much of the target it has read, if any
     valid: bool = True  # what that says about the request
 
 

@@ -65,7 +65,7 @@ MISHAPS = {
     "delivered twice": Mishap(Fault.DUPLICATE_DELIVERY, applied=True),
 }
 THE_RIVALS = b"the rival's"
-RIVALS = ("nobody", "was first", "comes meanwhile")
+RIVALS = ("none", "was first", "comes meanwhile")
 OBJECTS = ("segment", "claim", "pointer", "metadata")
 
 
@@ -75,7 +75,7 @@ class Cell:
 
     mishap: str
     rival: str
-    what: str
+    object_kind: str
 
     @property
     def path(self) -> str:
@@ -85,7 +85,7 @@ class Cell:
             "claim": f"_catalog/idempotency/ab/{words}",
             "pointer": f"_catalog/iceberg_pointers/{words}",
             "metadata": f"warehouse/{words}/metadata",
-        }[self.what]
+        }[self.object_kind]
 
     @property
     def key(self) -> str:
@@ -94,7 +94,7 @@ class Cell:
             "claim": f"{self.path}/0000.json",
             "pointer": f"{self.path}/00000000000000000001.json",
             "metadata": f"{self.path}/v1.metadata.json",
-        }[self.what]
+        }[self.object_kind]
 
     def is_ours(self) -> bool:
         """Whether we must win, by the order in which the two arrive."""
@@ -107,22 +107,22 @@ CELLS = [Cell(*case) for case in product(MISHAPS, RIVALS, OBJECTS)]
 
 async def read_before(store: Store, cell: Cell) -> Head:
     """What a writer has read before it creates the object of a cell (P5)."""
-    if cell.what != "pointer":
+    if cell.object_kind != "pointer":
         return Head(None, store.runtime.clock.elapsed_ms())
     chain = Chain(store, cell.path, hinted=False)
     return await chain.append(await chain.head(), {"location": "a"})
 
 
 async def create(store: Store, cell: Cell, after: Head) -> bytes:
-    """Create the object of a cell as its room would, and return the bytes that count as ours."""
-    if cell.what in ("segment", "metadata"):
+    """Create the object of a cell as its package does, and return the bytes that count as ours."""
+    if cell.object_kind in ("segment", "metadata"):
         header = {"format": 1, "create_id": new_ulid(store.runtime), "stream": "s", "seq": 0}
         body = encode(header) + b'\n{"event": 1}\n'
         await store.create(cell.key, body)
         return body
-    width = 4 if cell.what == "claim" else 20
+    width = 4 if cell.object_kind == "claim" else 20
     chain = Chain(store, cell.path, width=width, hinted=False, floored=False)
-    head = await chain.append(after, {"kind": cell.what})
+    head = await chain.append(after, {"kind": cell.object_kind})
     assert head.entry is not None
     return head.entry.raw
 
