@@ -51,9 +51,9 @@ def test_a_relative_path_is_resolved_against_the_working_directory(
 def test_an_address_reads_as_it_was_written_but_for_its_options(text: str) -> None:
     address = parse_address(text)
     reparsed = parse_address(str(address))
-    assert (reparsed.scheme, reparsed.place, reparsed.prefix) == (
+    assert (reparsed.scheme, reparsed.location, reparsed.prefix) == (
         address.scheme,
-        address.place,
+        address.location,
         address.prefix,
     )
     assert "?" not in str(address)
