@@ -299,7 +299,7 @@ class CatalogSetup:
         return await self.api.head()
 
     def cold(self) -> SnapshotReader:
-        """A reader that knows nothing yet, with no right but to read."""
+        """A reader without cached state, in the role that may only read."""
         return SnapshotReader(self.store(Role.READER))
 
     async def manifests(self) -> list[Manifest]:
@@ -401,7 +401,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 async def all_rows(store: Store, snapshot: Snapshot) -> dict[str, list[dict[str, object]]]:
-    """Every row of a snapshot, folded from all files it names: the whole truth about it."""
+    """Every row of a snapshot, folded from all files that it names."""
     import pyarrow as pa
 
     rows = {}
@@ -413,7 +413,7 @@ async def all_rows(store: Store, snapshot: Snapshot) -> dict[str, list[dict[str,
 
 
 def without_marks(rows: dict[str, list[dict[str, object]]]) -> dict[str, list[dict[str, object]]]:
-    """The same without the marks that moved tables leave behind: no reader sees them."""
+    """The same rows without the marks of moved tables, which no reader returns."""
     return rows | {"tables": [row for row in rows["tables"] if not row["_moved"]]}
 
 

@@ -1,4 +1,4 @@
-"""What the lease costs in requests: nothing while it is held, next to nothing alone."""
+"""The requests that a lease costs: none while it is held, few for a process without rivals."""
 
 from arco.catalog.lease import IDLE_MS, Lease
 from arco.core.runtime import Runtime

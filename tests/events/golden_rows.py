@@ -1,4 +1,4 @@
-"""Golden rows: events of old, and what was made of them. `python -m tests.events.golden_rows` writes the
+"""Golden rows: old events and the rows that they made. `python -m tests.events.golden_rows` writes the
 files of kinds that have none; an existing file is never rewritten."""
 
 import json

@@ -1,4 +1,4 @@
-"""Tests of reading segments into rows."""
+"""Reading segments into rows."""
 
 import json
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""The chain of a key, read as a whole: what belongs together, and what only stands there."""
+"""The chain of a key: which of its entries belong to one life of the key."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The follower: everything once, in order, and hardly a request while nothing happens (P17)."""
+"""The follower: everything once, in order, and few requests while no events arrive (P17)."""
 
 from collections.abc import AsyncIterator
 

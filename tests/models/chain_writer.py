@@ -155,7 +155,7 @@ def _look(rules: ChainRules, chain: Chain, writer: Writer) -> Iterator[Act]:
 
 
 def _concede(chain: Chain, writer: Writer) -> Act:
-    """Its own may have stood there, and been collected, before this one came."""
+    """Its own entry may have been created and collected before this one was created."""
     if writer.low + 1 <= chain.floor:
         return f"reads floor {chain.floor}, answers Unknown", turn(writer, NOWHERE), chain
     climbing = writer._replace(doing="climb", low=writer.low + 1)

@@ -1,4 +1,4 @@
-"""Two chains and one name (P31): a table is seen if the name leads to it and its chain lives."""
+"""Two chains and one name (P31): a table is visible if the name leads to it and its chain lives."""
 
 from typing import Literal, NamedTuple
 

@@ -10,7 +10,7 @@ import pytest
 
 
 def opened_at(fd: int) -> Path:
-    """Where the file is that a descriptor stands for."""
+    """The path of the file of a descriptor."""
     return Path(f"/proc/self/fd/{fd}").readlink()
 
 

@@ -1,4 +1,4 @@
-"""Numbered chains: what is appended, and what stands in them (law 2, P5, P9)."""
+"""Numbered chains: appends and their entries (law 2, P5, P9)."""
 
 from math import log2
 
@@ -167,7 +167,7 @@ async def test_extend_retries_after_a_conflict_and_after_no_other_error(
 
 
 class Run:
-    """Numbers 0 to `last` are there, and every probe is counted."""
+    """Numbers 0 to `last_number` exist, and every probe is counted."""
 
     def __init__(self, last_number: int) -> None:
         self.last_number = last_number

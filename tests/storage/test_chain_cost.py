@@ -1,4 +1,4 @@
-"""What it costs to find the end of a chain, counted by a spy (law 6)."""
+"""The requests that a search for the head of a chain costs, counted by a recorder (law 6)."""
 
 from math import log2
 

@@ -150,7 +150,7 @@ async def test_a_create_where_something_else_stands_is_refused_at_once(
 
 @pytest.mark.parametrize("call", ["find", "make", "sync"])
 def test_a_mount_below_the_root_is_not_entered(call: str) -> None:
-    """Every machine has one: /dev below /. What holds for a root says nothing about its mounts."""
+    """Every machine has a mount: /dev below /. The file system of a root is not that of its mounts."""
     if Path("/").stat().st_dev == Path("/dev").stat().st_dev:
         pytest.skip("/dev is no separate mount on this machine")
     tree = DirectoryTree("/", fsync=True)

@@ -1,4 +1,4 @@
-"""Places that are not ours: read, created in, and left as they are found."""
+"""External locations: Arco reads and creates files there, and changes no other file."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What a create says when it has to give up: `Unknown` after any doubt, never a definite no (P2, law 9)."""
+"""Creates that give up: `Unknown` if an attempt may have been applied, no definite error (P2, law 9)."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What a cold reader sees before it may be sure: the likely head, while the floor is still looked for."""
+"""Glimpses: a cold reader gets the likely head while it still searches for the floor."""
 
 import pytest
 

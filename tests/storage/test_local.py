@@ -1,4 +1,4 @@
-"""What is peculiar to the local disk; what it shares with every store is in the contract."""
+"""Behaviour of the local disk alone; the contract tests what all stores share."""
 
 import asyncio
 import errno

@@ -29,7 +29,7 @@ every_level = pytest.mark.parametrize("level", ["one", "one/two", KEY])
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
-    """A place beside the root that has whatever the key would lead to."""
+    """A directory beside the root that contains the path of every key."""
     outside = tmp_path / "outside"
     (outside / "two").mkdir(parents=True)
     for path in ("x", "two/x"):

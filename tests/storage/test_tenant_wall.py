@@ -108,7 +108,7 @@ def hostile_names() -> list[str]:
 
 
 class Attacker:
-    """Tries every verb with every name, and takes down what was answered and what was made."""
+    """Tries every verb with every name, and records the answers and the created keys."""
 
     def __init__(self, backend: Backend, runtime: Runtime) -> None:
         self._api = Store(backend, runtime, scope=OURS, role=Role.API)
