@@ -1,4 +1,4 @@
-"""Requests about tables whose state is a chain of its own, by numbers instead of ids."""
+"""Requests about tables whose state is a separate chain, by numbers instead of ids."""
 
 from uuid import UUID
 
@@ -61,13 +61,13 @@ async def refuses(setup: CatalogSetup, request: Ddl, kind: type[ArcoError]) -> s
 
 
 async def row_of(setup: CatalogSetup, number: int) -> TableRow:
-    """The row as a stranger reads it, dropped or not."""
+    """The row as another process reads it, dropped or not."""
     committed = await (await setup.cold().head()).find(table_id(number), dropped=True)
     assert isinstance(committed.row, TableRow)
     return committed.row
 
 
 async def places(setup: CatalogSetup, location: str) -> list[str]:
-    """Who lies at, in or around a location."""
+    """The tables at, in or around a location."""
     place_rows = await (await setup.cold().head()).places_around(place_name(location))
     return sorted(each.row.table_id for each in place_rows)

@@ -1,4 +1,4 @@
-"""A catalog on a store of its own: API processes, a compactor, and a post between them that can fail."""
+"""A catalog on a new store: API processes, a compactor, and a channel between them that can fail."""
 
 import asyncio
 from collections import deque
@@ -120,12 +120,12 @@ async def arrives(channel: CompactorChannel, call: SyncCompact) -> PublishedComm
 
 
 async def is_down(channel: CompactorChannel, call: SyncCompact) -> PublishedCommit:
-    """Nobody is there, and that is certain."""
+    """The compactor does not listen, so the call has certainly no effect."""
     raise Unavailable("connection refused")
 
 
 async def is_lost(channel: CompactorChannel, call: SyncCompact) -> PublishedCommit:
-    """The call never arrives, and nobody can tell."""
+    """The call never arrives, and the caller cannot know."""
     raise Unknown("the connection broke")
 
 
@@ -135,7 +135,7 @@ async def answer_is_lost(channel: CompactorChannel, call: SyncCompact) -> Publis
 
 
 async def breaks(channel: CompactorChannel, call: SyncCompact) -> PublishedCommit:
-    """The answer is lost in a way that nobody has thought of."""
+    """The answer is lost by an unexpected exception."""
     await channel.inner.sync_compact(call)
     raise OSError("reset by peer")
 
@@ -183,7 +183,7 @@ def delayed(until: AsyncEvent, then: Handling = arrives) -> Handling:
 
 
 class ChangeAnswer(msgspec.Struct, frozen=True):
-    """What a caller is told of a request that was carried out."""
+    """The answer to a request that was carried out."""
 
     number: int
     commit_ulid: str
@@ -254,7 +254,7 @@ class ApiProcess:
 
 @dataclass
 class CatalogSetup:
-    """A catalog, and everybody who works on it."""
+    """A catalog, and the processes that work on it."""
 
     backend: Backend
     runtime: Runtime
@@ -299,7 +299,7 @@ class CatalogSetup:
         return await self.api.head()
 
     def cold(self) -> SnapshotReader:
-        """A reader that knows nothing yet, with no right but to read."""
+        """A reader without cached state, in the role that may only read."""
         return SnapshotReader(self.store(Role.READER))
 
     async def manifests(self) -> list[Manifest]:
@@ -392,7 +392,7 @@ def as_catalog(done: ChangeResult) -> CatalogRow:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    """Let everybody go on until something is so."""
+    """Run all tasks until a condition holds."""
     for _ in range(2_000):
         if is_so():
             return
@@ -401,7 +401,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 async def all_rows(store: Store, snapshot: Snapshot) -> dict[str, list[dict[str, object]]]:
-    """Every row of a snapshot, folded from all files it names: the whole truth about it."""
+    """Every row of a snapshot, folded from all files that it names."""
     import pyarrow as pa
 
     rows = {}
@@ -413,7 +413,7 @@ async def all_rows(store: Store, snapshot: Snapshot) -> dict[str, list[dict[str,
 
 
 def without_marks(rows: dict[str, list[dict[str, object]]]) -> dict[str, list[dict[str, object]]]:
-    """The same without the marks that moved tables leave behind: no reader sees them."""
+    """The same rows without the marks of moved tables, which no reader returns."""
     return rows | {"tables": [row for row in rows["tables"] if not row["_moved"]]}
 
 

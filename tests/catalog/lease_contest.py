@@ -19,13 +19,13 @@ FULL = f"tenant=default/workspace=default/locks/{DOMAIN}"
 
 
 class Contender:
-    """One life of a process, with a lease of its own."""
+    """One life of a process, and its lease."""
 
     def __init__(self, contest: "Contest", incarnation: Incarnation, life_ms: int) -> None:
         self.contest = contest
         self.incarnation = incarnation
         self.clock = incarnation.runtime.clock
-        self.before: Step = nothing  # what befalls its requests on their way, and the answers
+        self.before: Step = nothing  # faults of its requests, and below of the answers
         self.after: Step = nothing
         far = SimBackend(contest.objects, incarnation)
         line = Interposed(far, before=self._before, after=self._after)
@@ -62,7 +62,7 @@ class Contest:
     def __init__(self, seed: int = 0, faults: Faults = NONE) -> None:
         self.world = World(seed)
         self.objects = SimObjects(self.world, faults)
-        self.turns: list[tuple[float, str, int]] = []  # when who first held which token
+        self.turns: list[tuple[float, str, int]] = []  # when which contender first held which token
         self.overlaps: list[str] = []
         self.ended: set[str] = set()
         self._contenders: list[Contender] = []
@@ -81,7 +81,7 @@ class Contest:
         return process
 
     def note_turn(self, contender: Contender, token: int) -> None:
-        """Note a turn, and whether anybody else believes to have one at this moment."""
+        """Note a turn, and whether another contender believes to hold the lease at this moment."""
         if not self.turns or self.turns[-1][1:] != (contender.incarnation.name, token):
             self.turns.append((self.world.now_ms, contender.incarnation.name, token))
         for other in self._contenders:
@@ -92,7 +92,7 @@ class Contest:
                 )
 
     def run(self, seconds: float) -> "Contest":
-        """Let it all happen; whatever escapes from a process is a failure."""
+        """Run all processes; an exception that escapes from one is a failure."""
         self.world.end_ms = seconds * 1_000
         try:
             self.world.run()

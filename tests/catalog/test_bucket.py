@@ -161,8 +161,8 @@ def _sorted(rows: object) -> list[CommittedRow[TableRow]]:
     return sorted(rows, key=lambda each: (each.row.name, each.row.table_id))  # type: ignore[call-overload, no-any-return]
 
 
-TestShelving = BucketMachine.TestCase
-TestShelving.settings = settings(max_examples=25, stateful_step_count=12)
+TestBucket = BucketMachine.TestCase
+TestBucket.settings = settings(max_examples=25, stateful_step_count=12)
 
 
 def schema(schema_id: str, parent_id: str | None, name: str) -> SchemaRow:
@@ -171,7 +171,7 @@ def schema(schema_id: str, parent_id: str | None, name: str) -> SchemaRow:
     )
 
 
-def test_schemas_without_a_parent_come_first_and_are_found_like_the_others() -> None:
+def test_schemas_without_a_parent_come_first_and_are_looked_up_alike() -> None:
     rows = [schema("2", "1", "a"), schema("1", None, "z"), schema("3", None, "a")]
     stamped = [to_columns(row) | {COMMIT: 0, POSITION: at} for at, row in enumerate(rows)]
     file = StateFile(SCHEMAS, fold(SCHEMAS, pa.Table.from_pylist(stamped, schema=SCHEMAS.schema)))
@@ -198,7 +198,7 @@ def test_a_long_list_comes_in_order_from_all_its_parts() -> None:
     ]
 
 
-def test_decided_rows_show_whether_an_answer_rests_on_them() -> None:
+def test_decided_rows_show_whether_an_answer_depends_on_them() -> None:
     row = TableRow(**LIFE, catalog_id="c", schema_id="s1", table_id="1", name="a")
     questions: list[tuple[Callable[[DecidedRows], object], bool]] = [
         (lambda p: p.find(("s1", "1")), True),

@@ -58,7 +58,7 @@ async def outcomes_recorded(setup: CatalogSetup, key: str) -> int:
     return len(await read_key(key_chain(setup.store(Role.API), path)))
 
 
-async def test_a_request_that_comes_again_gets_the_same_answer_and_does_nothing() -> None:
+async def test_a_repeated_request_gets_the_same_answer_and_changes_nothing() -> None:
     setup = await started()
     first = await setup.api.do_once(new_table("a", "id bigint"), "k")
     number = (await setup.head()).number
@@ -80,7 +80,7 @@ async def test_a_key_with_another_body_is_refused() -> None:
     await setup.close()
 
 
-async def test_a_refusal_is_kept_although_its_cause_is_gone() -> None:
+async def test_a_refusal_is_replayed_although_its_cause_is_gone() -> None:
     setup = await started()
     await setup.table("a")
     first = await setup.api.do_once(new_table("a"), "k")
@@ -92,7 +92,7 @@ async def test_a_refusal_is_kept_although_its_cause_is_gone() -> None:
     await setup.close()
 
 
-async def test_trouble_on_the_way_is_not_kept() -> None:
+async def test_a_transient_error_is_not_recorded_as_an_outcome() -> None:
     setup = await started()
     setup.channel.next(is_down)
     with pytest.raises(Unavailable):
@@ -146,7 +146,7 @@ async def test_after_a_crash_between_commit_and_outcome_the_retry_finds_the_comm
     await bury(dead_call, victim, setup)
 
 
-async def test_what_a_crash_left_undone_is_taken_over_with_the_same_ids() -> None:
+async def test_an_unfinished_request_is_taken_over_with_the_same_ids() -> None:
     setup = await started()
     arrive = setup.runtime.tasks.event()
     victim = setup.api_process()
@@ -209,7 +209,7 @@ async def bury(dead_call: "asyncio.Task[Answer]", victim: ApiProcess, setup: Cat
     await setup.close()
 
 
-async def test_of_an_old_holder_and_its_taker_only_one_carries_it_out() -> None:
+async def test_of_an_old_holder_and_its_takeover_only_one_publishes() -> None:
     setup = await started()
     taker = setup.api_process()
     answers: list[Answer] = []
@@ -293,7 +293,7 @@ async def test_under_a_key_a_change_does_not_depend_on_its_group() -> None:
     await setup.close()
 
 
-async def test_who_was_taken_over_publishes_no_more_though_the_taker_has_done_nothing_yet() -> None:
+async def test_a_taken_over_holder_publishes_nothing_though_the_takeover_has_not_begun() -> None:
     setup = await started()
 
     async def claim_only() -> None:
@@ -324,7 +324,7 @@ async def test_a_lost_answer_under_a_key_is_a_success() -> None:
     await setup.close()
 
 
-async def test_an_unknown_outcome_under_a_key_stays_unknown_until_it_is_found() -> None:
+async def test_an_unknown_outcome_under_a_key_stays_unknown_until_the_commit_is_read() -> None:
     setup = await started()
     setup.channel.next(is_lost)
     with pytest.raises(Unknown):
@@ -369,7 +369,7 @@ async def test_many_under_keys_share_a_group_and_retry_together() -> None:
     await setup.close()
 
 
-async def test_evidence_that_was_collected_leaves_only_its_own_request_in_doubt() -> None:
+async def test_collected_evidence_makes_only_its_own_request_unknown() -> None:
     setup = await started()
     setup.channel.next(is_down)
     with pytest.raises(Unavailable):

@@ -1,4 +1,4 @@
-"""Group commit, and what a caller is told when something goes wrong on the way (P21 to P25)."""
+"""Group commit, and the errors of callers when a request or an answer is lost (P21 to P25)."""
 
 import asyncio
 from datetime import timedelta
@@ -46,7 +46,7 @@ MISSING = SchemaName("default", ("nowhere",))
 
 
 async def settle() -> None:
-    """Let everybody go on until all wait for something that takes longer."""
+    """Run all tasks until each waits for something that takes longer."""
     await asyncio.sleep(0.05)
 
 
@@ -132,7 +132,7 @@ async def test_grouped_requests_see_each_other() -> None:
     await setup.close()
 
 
-async def test_those_who_change_one_object_come_after_each_other_in_their_order() -> None:
+async def test_changes_of_one_object_are_applied_in_the_order_of_their_requests() -> None:
     setup = await started()
     created, renamed, dropped, recreated = await asyncio.gather(
         setup.api.do(new_table("a", "id bigint")),
@@ -167,7 +167,7 @@ async def test_what_the_process_remembers_of_its_own_commits_is_what_was_publish
 # Refusals that rest on neighbours (P25)
 
 
-async def test_a_refusal_that_rests_on_a_grouped_request_waits_for_its_manifest() -> None:
+async def test_a_refusal_that_depends_on_a_grouped_request_waits_for_its_manifest() -> None:
     setup = await started()
     arrive = setup.runtime.tasks.event()
     setup.channel.next(delayed(arrive))
@@ -200,7 +200,7 @@ async def test_no_request_is_refused_for_a_grouped_request_with_an_unknown_outco
     await setup.close()
 
 
-async def test_a_refusal_that_needs_no_other_request_is_given_at_once() -> None:
+async def test_a_refusal_that_depends_on_no_other_request_is_answered_at_once() -> None:
     setup = await started()
     await setup.table("there")
     arrive = setup.runtime.tasks.event()
@@ -229,7 +229,7 @@ async def test_what_a_grouped_request_removes_counts_only_once_it_is_published()
     await setup.close()
 
 
-async def test_after_a_lost_answer_the_refusals_of_grouped_requests_are_found_too() -> None:
+async def test_after_a_lost_answer_grouped_requests_are_refused_too() -> None:
     setup = await started()
     setup.channel.next(answer_is_lost)
     codes = [*await asyncio.gather(outcome(setup.api, "a"), outcome(setup.api, "a"))]
@@ -240,7 +240,7 @@ async def test_after_a_lost_answer_the_refusals_of_grouped_requests_are_found_to
 # Trouble on the way
 
 
-async def test_a_compactor_that_is_down_is_unavailable_and_nothing_has_changed() -> None:
+async def test_an_unreachable_compactor_is_unavailable_and_nothing_has_changed() -> None:
     setup = await started()
     before = (await setup.head()).number
     setup.channel.always = is_down
@@ -253,7 +253,7 @@ async def test_a_compactor_that_is_down_is_unavailable_and_nothing_has_changed()
 
 
 @pytest.mark.parametrize("trouble", [answer_is_lost, breaks], ids=["unknown", "anything else"])
-async def test_a_commit_whose_answer_was_lost_is_found_and_answered_as_success(
+async def test_a_commit_whose_answer_was_lost_is_answered_as_a_success(
     trouble: Handling,
 ) -> None:
     setup = await started()
@@ -352,7 +352,7 @@ async def test_a_compactor_that_does_not_understand_us_is_unavailable() -> None:
 # Rivals
 
 
-async def test_after_a_conflict_by_a_rival_it_is_decided_again() -> None:
+async def test_a_request_is_redecided_after_a_conflict_with_a_rival() -> None:
     setup = await started()
     rival = setup.api_process()
     setup.channel.next(after(lambda: rival.do(new_table("theirs"))))
@@ -371,7 +371,7 @@ async def test_a_rival_that_takes_the_name_first_wins() -> None:
     await setup.close()
 
 
-async def test_a_merge_by_the_way_is_no_conflict() -> None:
+async def test_a_concurrent_merge_is_no_conflict() -> None:
     setup = await started()
     setup.channel.next(after(setup.compactor.merge))
     before = (await setup.head()).number
@@ -400,7 +400,7 @@ async def test_a_stale_token_is_fenced_and_a_new_lease_succeeds() -> None:
     await setup.close()
 
 
-async def test_fenced_for_ever_ends_in_time() -> None:
+async def test_a_process_that_is_fenced_every_time_gives_up() -> None:
     setup = await started()
 
     async def fenced_after_a_while() -> None:
@@ -450,7 +450,7 @@ async def test_of_two_that_begin_a_workspace_one_makes_the_default_catalog() -> 
     await setup.close()
 
 
-async def test_a_committer_that_closes_finishes_what_it_has_and_takes_no_more() -> None:
+async def test_a_closing_committer_finishes_its_requests_and_accepts_no_more() -> None:
     setup = await started()
     work = [asyncio.create_task(setup.api.do(new_table(f"t{n}"))) for n in range(5)]
     await asyncio.sleep(0)
@@ -464,7 +464,7 @@ async def test_a_committer_that_closes_finishes_what_it_has_and_takes_no_more() 
     await setup.compactor.close()
 
 
-async def test_a_store_that_contradicts_itself_is_reported_as_that() -> None:
+async def test_a_store_that_contradicts_itself_is_reported_as_corrupt() -> None:
     setup = await started()
     snapshot = await setup.head()
     assert snapshot.manifest is not None
@@ -479,7 +479,9 @@ async def test_a_store_that_contradicts_itself_is_reported_as_that() -> None:
     await setup.close()
 
 
-async def test_a_compactor_that_refuses_for_no_reason_is_not_asked_for_ever() -> None:
+async def test_a_compactor_that_refuses_for_no_reason_is_retried_a_limited_number_of_times() -> (
+    None
+):
     setup = await started()
     setup.channel.always = refused(Conflict("there is no manifest 2"))
     before = len(setup.channel.calls)
@@ -491,7 +493,7 @@ async def test_a_compactor_that_refuses_for_no_reason_is_not_asked_for_ever() ->
     await setup.close()
 
 
-async def test_an_answer_about_another_chain_is_not_believed() -> None:
+async def test_an_answer_about_another_chain_is_unknown() -> None:
     setup, elsewhere = await started(), await started()
 
     async def handle(channel: CompactorChannel, call: SyncCompact) -> PublishedCommit:

@@ -160,7 +160,7 @@ async def test_a_token_is_looked_up_once_and_its_successor_for_every_commit() ->
     await setup.close()
 
 
-async def test_a_takeover_takes_an_epoch_of_its_own() -> None:
+async def test_a_takeover_takes_a_new_epoch() -> None:
     setup, recorder = await started(), Recorder()
     api_process = _open_api_process(counted(setup, recorder, Role.API), setup.channel, setup.rules)
     setup.api.lease.lost()
@@ -184,7 +184,7 @@ async def test_a_takeover_takes_an_epoch_of_its_own() -> None:
     await setup.close()
 
 
-async def test_changes_that_come_alone_take_no_epoch_and_still_stand_back_for_another() -> None:
+async def test_single_changes_take_no_epoch_and_still_yield_to_another_process() -> None:
     setup, recorder = await started(), Recorder()
     api_process = _open_api_process(counted(setup, recorder, Role.API), setup.channel, setup.rules)
     setup.api.lease.lost()

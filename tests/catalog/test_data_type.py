@@ -178,7 +178,7 @@ def test_a_comment_keeps_its_text_and_gets_one_way_of_quoting(literal: str, text
         ("int -- a note", "unexpected '-'"),
     ],
 )
-def test_a_type_that_is_wrong_says_where_and_what(text: str, reason: str) -> None:
+def test_an_error_in_a_type_is_reported_with_its_position(text: str, reason: str) -> None:
     with pytest.raises(Invalid, match=reason) as problem:
         normalise(text)
     assert len(str(problem.value)) < 300
@@ -202,7 +202,7 @@ def test_the_text_has_a_limit() -> None:
         normalise("int".ljust(MAX_CHARACTERS + 1))
 
 
-def test_a_type_whose_normal_spelling_is_too_long_to_be_read_again_is_refused() -> None:
+def test_a_type_whose_normal_spelling_is_too_long_to_parse_is_refused() -> None:
     fields = ",".join(f"f{number} dec" for number in range(6_000))
     text = f"struct<{fields}>"
     assert len(text) <= MAX_CHARACTERS

@@ -1,4 +1,4 @@
-"""What each request comes to, and each refusal; through a whole commit, read back by a stranger."""
+"""The decision of each request, and each refusal; through a complete commit, read by another process."""
 
 from datetime import timedelta
 
@@ -58,7 +58,7 @@ async def refuses(setup: CatalogSetup, request: Ddl, kind: type[ArcoError]) -> s
 
 
 async def read(setup: CatalogSetup, request: Ddl) -> object:
-    """The object that a request was answered with, which is what a stranger reads."""
+    """The object in the answer, which equals what another process reads."""
     done = await setup.do(request)
     snapshot = await setup.cold().head()
     assert done.number == done.object.commit == snapshot.number
@@ -200,7 +200,7 @@ async def test_a_schema_that_holds_something_is_dropped_by_force_only() -> None:
 # Tables
 
 
-async def test_a_managed_table_gets_a_place_of_its_own_that_is_never_used_again() -> None:
+async def test_a_managed_table_gets_a_unique_location_that_is_never_reused() -> None:
     setup = await started()
     first = await setup.table("a", "id bigint", "v decimal(10, 2)")
     assert (first.table_type, first.location) == (
@@ -237,7 +237,7 @@ async def test_an_external_table_says_where_it_is() -> None:
     await setup.close()
 
 
-async def test_where_places_are_declared_an_external_table_lies_in_one_of_them() -> None:
+async def test_an_external_table_is_in_a_declared_location() -> None:
     rules = WorkspaceRules(own_roots=("s3://lake/arco/",), declared=("s3://lake/tables/",))
     setup = await started(open_setup(rules=rules))
     row = await setup.table("a", location="s3a://lake/tables/sales")
@@ -398,7 +398,7 @@ async def test_if_its_name_is_taken_it_comes_back_under_another() -> None:
     await setup.close()
 
 
-async def test_a_schema_comes_back_with_all_that_lay_in_it() -> None:
+async def test_an_undropped_schema_comes_back_with_its_contents() -> None:
     setup = await started()
     schema = await setup.schema("s", "inner")
     await setup.table("a", schema=SchemaName("default", ("s", "inner")))
@@ -410,7 +410,7 @@ async def test_a_schema_comes_back_with_all_that_lay_in_it() -> None:
     await setup.close()
 
 
-async def test_a_catalog_comes_back_with_all_that_lay_in_it() -> None:
+async def test_an_undropped_catalog_comes_back_with_its_contents() -> None:
     setup = await started()
     await setup.table("a")
     dropped = await setup.do(DropCatalog(target=CatalogName("default"), force=True))
@@ -436,7 +436,7 @@ async def test_a_schema_comes_back_below_a_parent_that_was_renamed_meanwhile() -
     await setup.close()
 
 
-async def test_what_lies_in_something_dropped_comes_back_after_it_only() -> None:
+async def test_an_object_in_a_dropped_parent_comes_back_only_after_the_parent() -> None:
     setup = await started()
     dropped = await setup.table("dropped")
     existing = await setup.table("there")

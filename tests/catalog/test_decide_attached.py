@@ -91,7 +91,7 @@ async def test_a_view_is_attached_as_one() -> None:
     await setup.close()
 
 
-async def test_a_name_that_is_taken_or_nowhere_is_refused() -> None:
+async def test_an_existing_name_or_a_missing_schema_is_refused() -> None:
     setup = await routed_setup()
     await setup.table("plain")
     nowhere = msgspec.structs.replace(attach(1), schema=S2)
@@ -141,7 +141,9 @@ async def test_an_id_is_used_once_whatever_it_stands_for() -> None:
     ],
     ids=str,
 )
-async def test_what_no_table_can_be_like_is_refused(invalid_fields: dict[str, object]) -> None:
+async def test_an_attach_request_with_invalid_fields_is_refused(
+    invalid_fields: dict[str, object],
+) -> None:
     setup = await routed_setup()
     await refuses(setup, msgspec.structs.replace(attach(1), **invalid_fields), Invalid)
     await setup.close()
@@ -239,7 +241,7 @@ async def test_a_released_table_is_gone_and_its_name_free() -> None:
     await setup.close()
 
 
-async def test_releasing_again_succeeds_and_leaves_the_moment_of_the_drop() -> None:
+async def test_a_repeated_release_succeeds_and_keeps_the_time_of_the_drop() -> None:
     setup = await routed_setup()
     await setup.do(attach(1))
     first = await setup.do(ReleaseTable(table_id=table_id(1), tombstone=1))
@@ -251,7 +253,7 @@ async def test_releasing_again_succeeds_and_leaves_the_moment_of_the_drop() -> N
     await setup.close()
 
 
-async def test_a_release_that_comes_late_does_not_touch_what_was_born_again() -> None:
+async def test_a_late_release_does_not_drop_a_restored_table() -> None:
     setup = await routed_setup()
     await setup.do(attach(1), ReleaseTable(table_id=table_id(1), tombstone=1))
     await setup.do(RestoreTable(table_id=table_id(1), born=2))
@@ -295,7 +297,7 @@ async def test_a_release_in_a_dropped_schema_outlasts_its_return() -> None:
     ],
     ids=lambda request: type(request).__name__,
 )
-async def test_what_was_never_attached_is_not_found(request_: Ddl) -> None:
+async def test_a_table_that_was_never_attached_is_not_found(request_: Ddl) -> None:
     setup = await routed_setup()
     await refuses(setup, request_, NotFound)
     schema = (await (await setup.head()).schema(S)).row.schema_id
@@ -304,7 +306,7 @@ async def test_what_was_never_attached_is_not_found(request_: Ddl) -> None:
     await setup.close()
 
 
-async def test_an_if_match_holds_here_too() -> None:
+async def test_an_if_match_is_checked_for_attached_tables() -> None:
     setup = await routed_setup()
     await setup.do(attach(1))
     stale = MoveTable(table_id=table_id(1), schema=S, name="x", expected=0)
@@ -312,7 +314,7 @@ async def test_an_if_match_holds_here_too() -> None:
     await setup.close()
 
 
-async def test_a_restored_table_is_born_again_and_keeps_its_columns() -> None:
+async def test_a_restored_table_records_its_new_pointer_and_keeps_its_columns() -> None:
     setup = await routed_setup()
     await setup.do(attach(1), ReleaseTable(table_id=table_id(1), tombstone=3))
     done = await setup.do(RestoreTable(table_id=table_id(1), born=4, name="back"))
@@ -390,7 +392,7 @@ async def test_a_move_to_where_it_is_succeeds_and_changes_nothing() -> None:
     await setup.close()
 
 
-async def test_of_two_who_want_one_name_at_once_one_gets_it() -> None:
+async def test_of_two_concurrent_requests_for_one_name_one_succeeds() -> None:
     setup = await routed_setup()
     await setup.do(attach(1), attach(2))
     api_processes = (setup.api, setup.api_process())
@@ -407,7 +409,7 @@ async def test_of_two_who_want_one_name_at_once_one_gets_it() -> None:
 
 
 @pytest.mark.parametrize("apart", [True, False])
-async def test_of_two_with_one_uuid_at_once_one_is_attached(*, apart: bool) -> None:
+async def test_of_two_concurrent_attaches_of_one_uuid_one_succeeds(*, apart: bool) -> None:
     setup = await routed_setup()
     api_processes = (setup.api, setup.api_process() if apart else setup.api)
     results = await asyncio.gather(

@@ -22,7 +22,7 @@ async def table(setup: CatalogSetup) -> TableRow:
 
 
 async def columns(setup: CatalogSetup) -> list[ColumnRow]:
-    """The columns as a stranger reads them; positions are always 0, 1, 2 ..."""
+    """The columns as another process reads them; positions are always 0, 1, 2 ..."""
     snapshot = await setup.cold().head()
     committed_columns = await snapshot.columns((await snapshot.table(A)).row.table_id)
     assert [each.row.position for each in committed_columns] == list(range(len(committed_columns)))
@@ -141,7 +141,9 @@ async def test_a_column_that_is_changed_stays_the_same_column() -> None:
 @pytest.mark.parametrize(
     ("column", "to", "order"), [("x", 2, "yzx"), ("z", 0, "zxy"), ("y", 1, "xyz"), ("x", 1, "yxz")]
 )
-async def test_a_column_moves_and_the_others_make_room(column: str, to: int, order: str) -> None:
+async def test_moving_a_column_shifts_the_positions_of_the_others(
+    column: str, to: int, order: str
+) -> None:
     setup = await started()
     await table(setup)
     await setup.do(UpdateColumn(target=A, column=column, position=to))

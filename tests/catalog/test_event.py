@@ -1,4 +1,4 @@
-"""Events of an older or a newer Arco: what cannot be understood whole is refused whole (P24)."""
+"""Events of an older or a newer Arco: an event that cannot be decoded completely is refused (P24)."""
 
 from collections.abc import Callable
 from typing import Any

@@ -116,7 +116,7 @@ def test_a_restart_after_a_kill_waits_for_one_life_only() -> None:
 def test_garbage_in_the_renewal_counts_as_expired(garbage: bytes) -> None:
     contest = Contest()
     crash_after(contest, "first", 500)
-    contest.world.after(700, lambda: contest.objects.put("somebody", note_key(0), garbage))
+    contest.world.after(700, lambda: contest.objects.put("other", note_key(0), garbage))
     contest.join("second", lambda contender: contender.work(10), at_ms=1_000)
     contest.run(10)
     assert contest.when(1) < 1_000 + PROMPT_MS
@@ -163,7 +163,7 @@ def test_eight_contenders_all_get_their_turn(seed: int) -> None:
     winners = contest.winners()
     assert len(set(winners)) == 8
     assert len(winners) > 40
-    # The one who waited longest is next: nobody has a second turn before all others had one.
+    # The process that waited longest is next: none has a second turn before all others had one.
     for name in set(winners):
         turns = [n for n, winner in enumerate(winners) if winner == name]
         assert {later - earlier for earlier, later in pairwise(turns)} == {8}
@@ -197,7 +197,7 @@ def test_a_yielding_holder_goes_on_when_those_who_waited_are_gone() -> None:
     assert contest.when(1) < TURN_MS + 500 + PROMPT_MS
 
 
-def test_idling_lets_go_and_working_again_in_time_does_not() -> None:
+def test_an_idle_lease_is_released_unless_work_resumes_in_time() -> None:
     tokens: list[int | None] = []
 
     async def steps(contender: Contender) -> None:
@@ -220,7 +220,7 @@ def test_idling_lets_go_and_working_again_in_time_does_not() -> None:
     assert tokens == [0, None]
 
 
-def test_who_is_alone_never_waits() -> None:
+def test_a_process_without_rivals_never_waits() -> None:
     waits: list[float] = []
 
     async def steps(contender: Contender) -> None:
@@ -239,7 +239,7 @@ def test_who_is_alone_never_waits() -> None:
     assert max(waits) <= 70
 
 
-def test_who_rested_while_epochs_were_collected_takes_the_newest() -> None:
+def test_a_process_that_was_idle_while_epochs_were_collected_takes_the_newest() -> None:
     async def sleeper(contender: Contender) -> None:
         assert await contender.hold() == 0
         contender.lease.idle()
@@ -263,7 +263,7 @@ def test_who_rested_while_epochs_were_collected_takes_the_newest() -> None:
     assert contest.ended == {"sleeper", "janitor"}
 
 
-def test_a_lost_token_is_not_given_out_again() -> None:
+def test_a_lost_token_is_not_reissued() -> None:
     async def steps(contender: Contender) -> None:
         assert await contender.hold() == 0
         contender.lease.lost()
@@ -277,7 +277,7 @@ def test_a_lost_token_is_not_given_out_again() -> None:
     assert contest.ended == {"only"}
 
 
-def test_who_lost_its_token_waits_for_the_one_who_has_a_newer_one() -> None:
+def test_a_process_that_lost_its_token_waits_for_the_new_holder() -> None:
     async def loser(contender: Contender) -> None:
         await contender.hold()
         contender.incarnation.sleep(2 * LIFE_MS)
@@ -326,7 +326,7 @@ def test_wall_clocks_that_jump_change_nothing(who: int, hours: int) -> None:
     assert [turn[1:] for turn in turns] == [turn[1:] for turn in tournament(jumping=False)]
 
 
-def test_patience_has_an_end_and_says_when_to_come_back() -> None:
+def test_a_caller_that_waits_too_long_gets_unavailable_with_a_retry_time() -> None:
     async def impatient(contender: Contender) -> None:
         before = contender.clock.elapsed_ms()
         with pytest.raises(Unavailable) as caught:
@@ -339,7 +339,7 @@ def test_patience_has_an_end_and_says_when_to_come_back() -> None:
     contest.join("second", impatient, at_ms=600)
     contest.run(10)
     assert contest.ended == {"second"}
-    # And nobody goes on taking a lease that is not wanted any more.
+    # And no process goes on taking a lease that no caller waits for.
     assert not [m for m in contest.objects.log if m.key == f"{FULL}/{1:020d}.json"]
 
 
@@ -406,7 +406,7 @@ def test_an_outage_is_reported_and_survived() -> None:
     assert contest.ended == {"only"}
 
 
-def test_a_closed_lease_is_not_taken_again() -> None:
+def test_a_closed_lease_is_not_retaken() -> None:
     async def steps(contender: Contender) -> None:
         await contender.hold()
         await contender.lease.close()
@@ -436,7 +436,7 @@ async def test_a_caller_that_is_cancelled_at_the_last_moment_does_not_keep_the_l
     await lease.close()
 
 
-def test_an_epoch_of_ours_that_we_had_given_up_for_lost_does_not_make_us_wait() -> None:
+def test_a_process_does_not_wait_for_its_own_unacknowledged_epoch() -> None:
     async def steps(contender: Contender) -> None:
         sent: list[str] = []
 

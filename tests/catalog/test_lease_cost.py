@@ -1,4 +1,4 @@
-"""What the lease costs in requests: nothing while it is held, next to nothing alone."""
+"""The requests that a lease costs: none while it is held, few for a process without rivals."""
 
 from arco.catalog.lease import IDLE_MS, Lease
 from arco.core.runtime import Runtime
@@ -44,7 +44,7 @@ async def test_after_a_rest_the_lease_costs_one_create(memory: Backend, runtime:
     await lease.close()
 
 
-async def test_a_change_that_comes_alone_uses_the_last_epoch_again_for_no_request(
+async def test_a_single_change_reuses_the_last_epoch_without_a_request(
     memory: Backend, runtime: Runtime
 ) -> None:
     tally, store = spied(memory, runtime)
@@ -67,7 +67,7 @@ async def test_a_change_that_comes_alone_uses_the_last_epoch_again_for_no_reques
     await lease.close()
 
 
-async def test_an_epoch_that_is_known_to_have_a_successor_is_not_used_again(
+async def test_an_epoch_with_a_known_successor_is_not_reused(
     memory: Backend, runtime: Runtime
 ) -> None:
     first = Lease(spied(memory, runtime)[1], DOMAIN, holder="a")
@@ -86,7 +86,7 @@ async def test_an_epoch_that_is_known_to_have_a_successor_is_not_used_again(
     await first.close()
 
 
-async def test_giving_way_unasked_costs_one_read_and_one_write(
+async def test_releasing_an_idle_lease_costs_one_read_and_one_write(
     memory: Backend, runtime: Runtime
 ) -> None:
     tally, store = spied(memory, runtime)
@@ -113,7 +113,7 @@ async def test_a_cold_start_after_a_release_costs_the_head_two_reads_and_a_creat
     tally.clear()
     second = Lease(store, DOMAIN, holder="b")
     assert await second.hold() == 1
-    # The release, and whether somebody has waited longer for it.
+    # The release, and whether another process has waited longer for it.
     assert len([key for _, key, _ in tally.seen if "head.json" not in key]) == head_costs - 1 + 3
     await second.close()
 

@@ -13,7 +13,7 @@ from tests.sim.world import HOUR_MS
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_no_two_leases_are_fresh_at_once_whatever_the_weather(seed: int) -> None:
+def test_no_two_leases_are_fresh_at_once_under_any_faults(seed: int) -> None:
     weather = MILD if seed % 2 else replace(HARSH.scaled(0.5), slowest_ms=1_500.0)
     contest = Contest(seed, weather)
 
@@ -49,7 +49,7 @@ def test_no_two_leases_are_fresh_at_once_whatever_the_weather(seed: int) -> None
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_no_two_leases_are_fresh_at_once_on_lines_as_slow_as_the_lease(seed: int) -> None:
+def test_no_two_leases_are_fresh_at_once_when_requests_take_as_long_as_the_lease(seed: int) -> None:
     async def steps(contender: Contender) -> None:
         rng = contender.incarnation.runtime.rng
 
@@ -77,7 +77,7 @@ def test_no_two_leases_are_fresh_at_once_on_lines_as_slow_as_the_lease(seed: int
 
 
 class Script:
-    """What becomes of a holder's renewals, one by one; it never hears that somebody waits."""
+    """What happens to a holder's renewals, one by one; it never learns that another process waits."""
 
     def __init__(self, contender: Contender, *fates: tuple[float, bool, float]) -> None:
         self._contender = contender
@@ -122,7 +122,7 @@ def test_a_renewal_counts_from_before_it_was_sent(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_renewal_that_was_heard_too_late_does_not_count(seed: int) -> None:
+def test_a_renewal_whose_answer_came_too_late_does_not_count(seed: int) -> None:
     contest = scripted(seed, (0, True, 0), (500, False, 0), (900, True, 0))
     contest.join("waiter", lambda contender: contender.work(6_000), at_ms=1_100)
     contest.run(9)
@@ -132,7 +132,7 @@ def test_a_renewal_that_was_heard_too_late_does_not_count(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("is_late", ["the first look", "the last look"])
-def test_a_look_says_nothing_about_the_time_it_was_on_its_way(seed: int, is_late: str) -> None:
+def test_a_waiter_does_not_count_the_time_that_its_read_took(seed: int, is_late: str) -> None:
     async def waiter(contender: Contender) -> None:
         async def slow_there(verb: str, key: str) -> None:
             is_look = key == note_key(0) and contender.contest.world.now_ms < 1_000

@@ -19,7 +19,7 @@ ROOTS = ("s3://lake/arco/", "file:///srv/my%20arco/", "file:///srv/data")
         ("s3://lake/a b/ü", "s3://lake/a b/ü/"),
     ],
 )
-def test_a_place_outside_is_kept_in_one_spelling(location: str, spelled: str) -> None:
+def test_an_external_location_is_normalised(location: str, spelled: str) -> None:
     assert check_location(location, ROOTS) == spelled
     assert check_location(spelled, ROOTS) == spelled
 
@@ -42,7 +42,7 @@ def test_a_place_outside_is_kept_in_one_spelling(location: str, spelled: str) ->
         "file:///",
     ],
 )
-def test_no_table_lies_in_our_own_root_or_around_it(location: str) -> None:
+def test_a_location_that_overlaps_the_root_of_arco_is_refused(location: str) -> None:
     with pytest.raises(Invalid):
         check_location(location, ROOTS)
 
@@ -71,7 +71,7 @@ def test_tricks_and_secrets_are_refused(location: str) -> None:
         check_location(location, ())
 
 
-def test_a_managed_place_follows_from_the_id() -> None:
+def test_a_managed_location_is_derived_from_the_id() -> None:
     assert managed_location("018f") == "warehouse/018f/"
 
 
@@ -87,7 +87,7 @@ def test_a_managed_place_follows_from_the_id() -> None:
         ("az://box/x", "az://box/x/"),
     ],
 )
-def test_one_place_has_one_spelling_whatever_an_engine_calls_its_store(
+def test_a_location_has_one_spelling_for_all_aliases_of_its_scheme(
     location: str, expected: str
 ) -> None:
     assert canonical(location) == expected
@@ -106,7 +106,7 @@ def test_one_place_has_one_spelling_whatever_an_engine_calls_its_store(
         ("file:///srv/x/", "file:///"),
     ],
 )
-def test_what_may_be_our_root_to_some_reader_counts_as_our_root(location: str, root: str) -> None:
+def test_every_spelling_of_the_root_of_arco_counts_as_the_root(location: str, root: str) -> None:
     assert overlap(location, root)
     assert overlap(root, location)
 

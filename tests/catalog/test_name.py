@@ -42,7 +42,7 @@ LEVELS = st.lists(NAMES, min_size=1, max_size=MAX_LEVELS).map(tuple)
         *("é" * 127, "\u0915\u093f"),
     ],
 )
-def test_any_name_that_is_no_trick_is_taken_as_it_is(name: str) -> None:
+def test_a_valid_name_is_returned_unchanged(name: str) -> None:
     assert check_name(name, "table") == name
     assert check_column_name(name) == name
 
@@ -91,7 +91,7 @@ def test_slashes_are_for_columns_only(name: str) -> None:
     assert check_column_name(name) == name
 
 
-def test_the_message_shows_what_cannot_be_seen_and_not_too_much() -> None:
+def test_the_message_escapes_invisible_characters_and_is_short() -> None:
     with pytest.raises(Invalid) as problem:
         check_name("\u202e" + "x" * 100, "table")
     assert "'\\u202e" in str(problem.value)
@@ -228,7 +228,7 @@ def test_people_type_levels_with_dots_and_quotes(text: str, parts: tuple[str, ..
     assert print_dotted(parts) == text
 
 
-def test_quotes_that_are_not_needed_are_taken() -> None:
+def test_unnecessary_quotes_are_accepted() -> None:
     assert parse_dotted('"a"."b"') == ("a", "b")
 
 
@@ -250,7 +250,7 @@ def test_quotes_that_are_not_needed_are_taken() -> None:
         (".".join("a" * 35), "at most 34 parts"),
     ],
 )
-def test_a_dotted_name_that_is_wrong_says_where(text: str, reason: str) -> None:
+def test_an_error_in_a_dotted_name_is_reported_with_its_position(text: str, reason: str) -> None:
     with pytest.raises(Invalid, match=reason):
         parse_dotted(text)
 

@@ -31,19 +31,19 @@ ID = "018f0000-0000-7000-8000-000000000001"
         (f"warehouse/{ID}/%41/", f"warehouse/{ID}/a/"),
     ],
 )
-def test_one_place_has_one_name(location: str, name: str) -> None:
+def test_every_spelling_of_a_location_has_one_place_name(location: str, name: str) -> None:
     assert place_name(location) == name
     assert place_name(name) == name
 
 
-def test_all_that_contain_a_place_are_named() -> None:
+def test_all_locations_that_contain_one_are_listed() -> None:
     assert at_or_above("s3://b/x/y/") == ["s3://b/", "s3://b/x/", "s3://b/x/y/"]
     assert at_or_above("s3://b/") == ["s3://b/"]
     assert at_or_above("file:///x/") == ["file:///", "file:///x/"]
     assert at_or_above(f"warehouse/{ID}/") == ["warehouse/", f"warehouse/{ID}/"]
 
 
-def test_a_place_in_the_workspace_names_its_owner() -> None:
+def test_a_location_in_the_workspace_names_its_owner() -> None:
     assert managed_by(f"warehouse/{ID}/x/") == ID
     assert managed_by("s3://b/warehouse/x/") is None
     assert is_managed("warehouse/x/")
@@ -60,7 +60,7 @@ def test_a_place_in_the_workspace_names_its_owner() -> None:
         *(f"warehouse/{ID}/\n", f"warehouse/{ID}/#", f"warehouse/{ID}/" + "x" * 2_048),
     ],
 )
-def test_a_place_in_the_workspace_has_no_tricks(location: str) -> None:
+def test_a_malformed_location_in_the_workspace_is_refused(location: str) -> None:
     with pytest.raises(Invalid):
         check_attached(location, ())
 

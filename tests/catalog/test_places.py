@@ -44,7 +44,7 @@ from tests.catalog.catalog_setup import as_table, is_down, names_in, new_table, 
         "s3://lake/a/b",
     ],
 )
-async def test_a_table_lies_alone(location: str) -> None:
+async def test_the_location_of_a_table_overlaps_no_other(location: str) -> None:
     setup = await routed_setup()
     await setup.do(attach(1, location="s3://lake/a/"))
     assert (await row_of(setup, 1)).table_type is TableType.EXTERNAL
@@ -56,7 +56,7 @@ async def test_a_table_lies_alone(location: str) -> None:
     await setup.close()
 
 
-async def test_a_place_is_free_again_once_its_table_is_released() -> None:
+async def test_a_location_is_free_once_its_table_is_released() -> None:
     setup = await routed_setup()
     await setup.do(attach(1, location="s3://lake/a"))
     assert await places(setup, "s3://lake/a/") == [table_id(1)]
@@ -72,7 +72,7 @@ async def test_a_place_is_free_again_once_its_table_is_released() -> None:
     await setup.close()
 
 
-async def test_the_place_of_a_managed_table_is_for_others_once_it_is_gone() -> None:
+async def test_the_location_of_a_dropped_managed_table_can_be_reused() -> None:
     setup = await routed_setup()
     await setup.do(attach(1))
     heir = attach(2, location=f"warehouse/{table_id(1)}/")
@@ -88,14 +88,14 @@ async def test_the_place_of_a_managed_table_is_for_others_once_it_is_gone() -> N
     await setup.close()
 
 
-async def test_no_table_is_attached_where_another_lies_under_its_id() -> None:
+async def test_no_table_is_attached_if_another_is_in_its_managed_location() -> None:
     setup = await routed_setup()
     await setup.do(attach(2, location=f"warehouse/{table_id(1)}/x/"))
     await refuses(setup, attach(1), Conflict)
     await setup.close()
 
 
-async def test_a_table_in_a_dropped_schema_keeps_its_place_and_its_uuid() -> None:
+async def test_a_table_in_a_dropped_schema_keeps_its_location_and_its_uuid() -> None:
     setup = await routed_setup()
     schema = await setup.schema("s2")
     inside = attach(1, location="s3://lake/a/", uuid=FOREIGN)
@@ -112,7 +112,7 @@ def plain(name: str, location: str, table_format: TableFormat = TableFormat.CSV)
     return msgspec.structs.replace(new_table(name), location=location, format=table_format)
 
 
-async def test_other_formats_share_places_but_not_with_a_table_that_lies_alone() -> None:
+async def test_other_formats_share_locations_but_not_with_an_iceberg_table() -> None:
     setup = await routed_setup()
     one = as_table(await setup.do(plain("one", "s3://lake/a/")))
     two = as_table(await setup.do(plain("two", "s3a://lake/a", TableFormat.DELTA)))
@@ -129,7 +129,7 @@ async def test_other_formats_share_places_but_not_with_a_table_that_lies_alone()
     await setup.close()
 
 
-async def test_many_places_below_one_are_all_found() -> None:
+async def test_many_locations_below_one_are_all_returned() -> None:
     setup = await routed_setup()
     for number in range(70):
         await setup.do(plain(f"p{number}", f"s3://lake/many/{number // 2:03d}/"))
@@ -140,7 +140,7 @@ async def test_many_places_below_one_are_all_found() -> None:
     await setup.close()
 
 
-async def test_a_place_is_reserved_for_a_table_that_is_about_to_move() -> None:
+async def test_a_location_is_reserved_for_a_table_that_is_about_to_move() -> None:
     setup = await routed_setup()
     await setup.do(attach(1, location="s3://lake/a"), attach(2))
     before = await row_of(setup, 1)
@@ -163,7 +163,7 @@ async def test_a_place_is_reserved_for_a_table_that_is_about_to_move() -> None:
 
 
 @pytest.mark.parametrize("location", ["s3://lake/a/x", "s3://lake/b"])
-async def test_a_table_that_has_moved_leaves_all_its_places_and_takes_all_of_them_again(
+async def test_a_dropped_table_with_several_locations_frees_and_retakes_all_of_them(
     location: str,
 ) -> None:
     setup = await routed_setup()
@@ -180,7 +180,7 @@ async def test_a_table_that_has_moved_leaves_all_its_places_and_takes_all_of_the
     await setup.close()
 
 
-async def test_a_place_row_names_its_owner_and_since_when() -> None:
+async def test_a_place_row_has_its_creator_and_its_format() -> None:
     setup = await routed_setup()
     await setup.do(attach(1, location="s3a://Lake/a"))
     [committed] = await (await setup.cold().head()).places_around("s3://lake/a/")
@@ -192,7 +192,7 @@ async def test_a_place_row_names_its_owner_and_since_when() -> None:
 
 
 @pytest.mark.parametrize("apart", [True, False])
-async def test_of_two_who_want_one_place_at_once_one_gets_it(*, apart: bool) -> None:
+async def test_of_two_concurrent_requests_for_one_location_one_succeeds(*, apart: bool) -> None:
     setup = await routed_setup()
     api_processes = (setup.api, setup.api_process() if apart else setup.api)
     requests = (attach(1, location="s3://lake/a"), attach(2, location="s3a://lake/a/b/"))
@@ -208,7 +208,7 @@ async def test_of_two_who_want_one_place_at_once_one_gets_it(*, apart: bool) -> 
     await setup.close()
 
 
-async def test_a_refusal_for_a_place_waits_for_the_grouped_request_that_took_it() -> None:
+async def test_a_refusal_for_a_location_waits_for_the_grouped_request_that_took_it() -> None:
     setup = await routed_setup()
     setup.channel.next(is_down)
     requests = (attach(1, location="s3://lake/a"), attach(2, location="s3://lake/a/b/"))

@@ -65,7 +65,7 @@ async def test_a_column_that_comes_back_is_the_one_that_went() -> None:
     await setup.close()
 
 
-async def test_older_news_of_columns_says_nothing() -> None:
+async def test_an_older_projection_changes_nothing() -> None:
     setup = await routed_setup()
     await setup.do(attach(1), project(5, column(1, "five")))
     before = await row_of(setup, 1)

@@ -55,7 +55,7 @@ async def test_an_empty_store_is_an_empty_catalog() -> None:
 
 
 @pytest.mark.parametrize("warm", [True, False])
-async def test_every_version_is_there_by_its_number_commit_and_time(*, warm: bool) -> None:
+async def test_every_version_is_read_by_its_number_commit_and_time(*, warm: bool) -> None:
     setup = await history()
     reader = setup.api.reader if warm else setup.cold()
     entries = await manifests_of(setup.store(Role.READER), "catalog").history(0, 7)
@@ -76,7 +76,7 @@ async def test_every_version_is_there_by_its_number_commit_and_time(*, warm: boo
     await setup.close()
 
 
-async def test_what_is_not_kept_or_not_there_yet_is_not_found() -> None:
+async def test_a_collected_or_future_version_is_not_found() -> None:
     setup = await history()
     reader = setup.cold()
     before = (datetime.now(UTC) - timedelta(days=1)).isoformat()
@@ -99,7 +99,7 @@ async def test_below_the_floor_nothing_is_kept() -> None:
     await setup.close()
 
 
-async def test_commits_of_many_versions_are_found_though_clocks_disagree() -> None:
+async def test_a_commit_id_is_resolved_though_clocks_disagree() -> None:
     setup = await started()
     setup.clock.set_forward(timedelta(hours=-5))
     for n in range(3):
@@ -118,7 +118,7 @@ async def test_commits_of_many_versions_are_found_though_clocks_disagree() -> No
     "text",
     ["", "-1", "x", "2026-01-31", "2026-01-31T12:00:00", "1" * 19, "01arz3ndektsv4rrffq69g5fav"],
 )
-def test_what_is_no_moment_is_refused(text: str) -> None:
+def test_an_invalid_time_is_refused(text: str) -> None:
     with pytest.raises(Invalid):
         parse_as_of(text)
 
@@ -140,7 +140,7 @@ async def test_a_snapshot_never_changes() -> None:
     await setup.close()
 
 
-async def test_everything_is_found_by_its_id() -> None:
+async def test_every_object_is_looked_up_by_its_id() -> None:
     setup = await history()
     snapshot = await setup.cold().head()
     catalog = await snapshot.catalog("default")
@@ -217,7 +217,7 @@ async def test_a_file_with_other_rows_than_its_manifest_says_is_corrupt() -> Non
     await setup.close()
 
 
-async def test_what_is_damaged_is_met_again_after_it_was_put_right() -> None:
+async def test_a_damaged_file_is_read_once_it_is_repaired() -> None:
     setup = await history()
     path = (await files(setup))["bucket"].path
     raw = await setup.backend.get(SCOPE.prefix + path)
@@ -229,7 +229,7 @@ async def test_what_is_damaged_is_met_again_after_it_was_put_right() -> None:
     await setup.close()
 
 
-async def test_a_small_room_forgets_files_and_reads_them_again() -> None:
+async def test_a_small_cache_evicts_files_and_rereads_them() -> None:
     setup = await history()
     cramped = SnapshotReader(setup.store(Role.READER), cache_bytes=1)
     for number in (7, 2, 5, 7, 3):
@@ -253,7 +253,7 @@ async def test_all_rows_are_in_the_files_of_a_snapshot() -> None:
     await setup.close()
 
 
-async def test_lists_go_on_after_a_name_and_show_what_was_dropped_if_asked() -> None:
+async def test_lists_continue_after_a_name_and_show_dropped_objects_on_request() -> None:
     setup = await history()
     snapshot: Snapshot = await setup.cold().head()
     schema = (await snapshot.schema(SchemaName("default", ("s",)))).row
@@ -269,7 +269,7 @@ async def test_lists_go_on_after_a_name_and_show_what_was_dropped_if_asked() -> 
     await setup.close()
 
 
-async def test_a_manifest_of_a_newer_format_is_not_guessed_at() -> None:
+async def test_a_manifest_of_a_newer_format_is_refused() -> None:
     setup = await started()
     chain = manifests_of(setup.store(Role.COMPACTOR), "catalog")
     head = await chain.head()

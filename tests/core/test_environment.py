@@ -42,7 +42,7 @@ def test_pipelines_get_what_is_their_users_without_secrets_of_arco() -> None:
     assert pipeline_environment(ALL).keys() == ALL.keys() - SECRETS.keys()
 
 
-def test_a_program_is_started_with_no_more_and_we_have_all_back(
+def test_a_program_gets_only_these_variables_and_the_environment_is_restored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ARCO_TOKEN", "canary")

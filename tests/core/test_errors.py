@@ -44,7 +44,7 @@ CODES = {
 
 
 def tree(root: type[ArcoError]) -> Iterator[type[ArcoError]]:
-    """The errors that every room knows; the client has some of its own."""
+    """The errors of every package; the client has additional ones."""
     yield root
     for child in root.__subclasses__():
         if child.__module__ == ArcoError.__module__:
@@ -70,8 +70,8 @@ def test_the_tree_is_drawn_whole_at_the_top_of_its_module() -> None:
     assert [name for name in CODES if name not in drawn] == []
 
 
-def test_hardly_an_error_is_a_kind_of_another() -> None:
-    # Whoever catches Invalid must not catch an Unknown by it.
+def test_few_errors_are_subclasses_of_another() -> None:
+    # A caller that catches Invalid must not catch an Unknown too.
     deep = [kind for kind in tree(ArcoError) if kind.__base__ not in (ArcoError, Exception)]
     assert {kind.__name__ for kind in deep} == {
         *(

@@ -64,7 +64,7 @@ def test_ten_megabytes_of_well_formed_json_are_read() -> None:
     assert json.decode(b'["' + b"x" * 10_000_000 + b'"]', list[str]) == ["x" * 10_000_000]
 
 
-def test_wrong_types_are_invalid_and_name_the_place() -> None:
+def test_wrong_types_are_invalid_and_name_the_field() -> None:
     with pytest.raises(Invalid, match=r"\$\.x"):
         json.decode(b'{"x": "one"}', Point)
     with pytest.raises(Invalid, match="missing required field `x`"):

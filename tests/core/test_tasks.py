@@ -36,7 +36,9 @@ async def test_gather_waits_for_all_before_it_raises_the_first_error(runtime: Ru
     assert ended == [2, 1]
 
 
-async def test_gather_needs_no_turn_of_the_loop_for_what_is_there_already(runtime: Runtime) -> None:
+async def test_gather_needs_no_turn_of_the_loop_for_results_that_are_ready(
+    runtime: Runtime,
+) -> None:
     turns = 0
 
     async def count() -> None:

@@ -1,5 +1,5 @@
-"""Golden rows: events of old, and what was made of them. `python -m tests.events.golden_rows` writes the
-files of kinds that have none; a file that is there is never written anew."""
+"""Golden rows: old events and the rows that they made. `python -m tests.events.golden_rows` writes the
+files of kinds that have none; an existing file is never rewritten."""
 
 import json
 from datetime import datetime

@@ -60,7 +60,7 @@ def _example_batch(kind: EventKind) -> EventBatch[Any]:
 
 
 def _sentence(part: inspect.StructType) -> str:
-    """The docstring begins a sentence of its own on the page."""
+    """The docstring begins a new sentence on the page."""
     return " ".join(str(part.cls.__doc__).split())
 
 

@@ -74,7 +74,7 @@ def row_of(lines: Iterable[bytes], table: str, domain: str = "executions") -> di
 
 
 def admitted(name: str, payload: Mapping[str, Any]) -> bytes:
-    """An event that came through the door, as it is stored."""
+    """An event that ingestion admitted, as it is stored."""
     sent = {
         "event_type": name,
         "event_version": 1,

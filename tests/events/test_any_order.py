@@ -43,7 +43,7 @@ def histories(draw: st.DrawFn) -> History:
 
 
 def _rows(domain: str, reading: SegmentRows) -> dict[str, Any]:
-    """All rows but those of the quarantine, which go by where a line stands."""
+    """All rows but those of the quarantine, whose keys are positions of lines."""
     tables = TIER2[domain]
     return {
         name: fold(tables[name], rows).to_pylist()

@@ -22,7 +22,7 @@ def _observed(second: int = 0, *, event: int = 1, **payload: Any) -> bytes:
     return line("lineage_observed", fields, second=second, event=event)
 
 
-def test_running_a_pipeline_again_adds_no_edges() -> None:
+def test_repeating_a_pipeline_run_adds_no_edges() -> None:
     lines = [
         _observed(1, column_edges=[EDGE]),
         _observed(5, event=2, column_edges=[EDGE], execution_id="f"),
@@ -127,7 +127,7 @@ def test_what_is_declared_later_does_not_hide_what_was_observed(order: int) -> N
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_of_all_that_was_observed_the_newest_stands(order: int) -> None:
+def test_the_newest_observation_wins(order: int) -> None:
     lines = [
         _observed(1, inputs=[INPUT], outputs=[OUTPUT]),
         _observed(5, event=2, inputs=[INPUT], outputs=[OUTPUT], soundness="table_only"),

@@ -84,7 +84,7 @@ def test_a_table_without_partitions_has_one() -> None:
     assert (row["partition_key"], row["partition_values"]) == ("", [])
 
 
-def test_the_sender_may_have_ids_of_its_own() -> None:
+def test_the_sender_may_use_its_own_ids() -> None:
     own = {"table_id": "x", "partition_id": "p-1"}
     lines = [
         line("partition_created", {**own, "partition_values": {"d": "1"}}),

@@ -1,4 +1,4 @@
-"""Tests of reading segments into rows."""
+"""Reading segments into rows."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -141,7 +141,7 @@ def test_an_event_older_than_all_that_is_retained_is_counted_and_makes_no_rows()
     assert reading.rows["tasks"].num_rows == 2
 
 
-def test_what_is_late_for_one_table_is_not_for_another() -> None:
+def test_an_event_that_is_late_for_one_table_is_not_late_for_another() -> None:
     partition = {"table_id": "x", "partition_key": "d=1"}
     event = line("task_started", {**TASK, **partition}, second=-1)
     reading = read([event], retained_from={"tasks": NOON})
@@ -157,7 +157,7 @@ def test_an_event_is_late_if_it_has_rows_for_late_tables_alone() -> None:
     assert (reading.late, [*reading.rows]) == (0, ["tasks"])
 
 
-def test_an_event_that_says_nothing_is_not_late() -> None:
+def test_an_event_without_rows_is_not_late() -> None:
     nothing = line("lineage_observed", {"soundness": "exact"}, second=-1)
     reading = read([nothing], "lineage", {"lineage_edges": NOON})
     assert (reading.events, reading.late, reading.rows) == (1, 0, {})
@@ -172,7 +172,7 @@ def test_a_late_bad_line_is_counted_as_late() -> None:
     "moment",
     ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z", "1969-12-31T23:59:59.999999Z"],
 )
-def test_clocks_may_say_anything(moment: str) -> None:
+def test_every_clock_time_is_accepted(moment: str) -> None:
     expected = datetime.fromisoformat(moment)
     row = row_of([line("task_started", TASK, occurred_at=moment)], "tasks")
     assert (row["started_at"], row["_occurred_at"]) == (expected, expected)
@@ -217,7 +217,7 @@ def _observation(pairs: int, event: int) -> bytes:
     return line("lineage_observed", payload, event=event)
 
 
-def test_rows_are_made_part_by_part_and_come_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_made_in_parts_equal_the_rows_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [*(_observation(10, event) for event in range(20)), b"no", _observation(100, 99)]
     segment = Segment.of(STREAM, 0, lines)
     at_once = read_segment("lineage", segment, {})

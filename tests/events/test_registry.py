@@ -90,7 +90,7 @@ def test_an_example_is_taken_and_folded(kind: EventKind) -> None:
 
 
 def _silent(kind: EventKind) -> set[str]:
-    """Tables of which the example happens to say nothing: of a success the partition itself tells."""
+    """Tables of which the example happens to say nothing: a success is shown by the partition itself."""
     return {"partitions"} if kind.name in {"task_completed", "task_cancelled"} else set()
 
 
@@ -134,7 +134,7 @@ def test_the_api_refuses_events_that_only_arco_may_send() -> None:
             assert CLIENT_TYPES.find(kind.name, kind.version) is event_type
 
 
-def test_a_kind_is_found_by_its_name_and_version() -> None:
+def test_a_kind_is_looked_up_by_its_name_and_version() -> None:
     assert find_kind("task_started", 1).name == "task_started"
     assert find_domain("task_started") == "executions"
     assert find_domain("lineage_observed") == "lineage"

@@ -149,7 +149,7 @@ def to_python(rows: pa.Table) -> list[Row]:
 
 
 def reference(table: StateTable, rows: Sequence[Row]) -> list[Row]:
-    """The fold as anybody would write it down."""
+    """The fold in plain Python."""
     folded = []
     for _, same in groupby(sorted(rows, key=by(table.key)), key=by(table.key)):
         of_key = list(same)

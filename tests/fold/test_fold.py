@@ -184,14 +184,14 @@ def test_a_bucket_is_the_crc_32_of_the_bytes(value: str) -> None:
 
 
 def test_known_buckets_never_change() -> None:
-    # Whoever changes these makes every published file unreadable.
+    # A change of these makes every published file unreadable.
     assert TABLES.bucket_of("018f5b0e-7a3c-7000-8000-000000000001") == 4
     assert COLUMNS.bucket_of("018f5b0e-7a3c-7000-8000-000000000001") == 68
     assert CATALOGS.bucket_of("anything") == 0
     assert CATALOGS.buckets_of(to_arrow(CATALOGS, [{"catalog_id": "c"}] * 2)) == [0, 0]
 
 
-def test_in_tier_1_the_commit_and_the_place_in_it_decide_whole_rows() -> None:
+def test_in_tier_1_the_commit_and_the_position_in_it_decide_complete_rows() -> None:
     assert [rule.keep for table in TIER1.values() for rule in table.rules] == [
         MergeStrategy.LAST
     ] * 7

@@ -1,4 +1,4 @@
-"""Files that were published once are read for ever. The files here are never written anew: a new column
+"""Files that were published once are read for ever. The files here are never rewritten: a new column
 gets a second file, so that the one without it stays readable."""
 
 import json

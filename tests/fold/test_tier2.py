@@ -38,7 +38,7 @@ def test_an_order_is_one_column_of_bytes(table: StateTable) -> None:
 
 @every_table
 def test_no_rule_keeps_the_first_row_of_a_group(table: StateTable) -> None:
-    # The first of a group could only be told from all events, and old ones are no longer there (P20).
+    # The first of a group could only be determined from all events, and old ones were collected (P20).
     assert MergeStrategy.FIRST not in {rule.keep for rule in table.rules}
 
 

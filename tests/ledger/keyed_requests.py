@@ -24,7 +24,7 @@ class Step(msgspec.Struct, frozen=True):
 
 @dataclass
 class Create:
-    """Work that appends one entry; it can be told to stop half-way, as a crash would."""
+    """Work that appends one entry; a flag makes it stop half-way, as a crash would."""
 
     chain: Chain
     table: str = "table"

@@ -1,4 +1,4 @@
-"""The chain of a key, read as a whole: what belongs together, and what only stands there."""
+"""The chain of a key: which of its entries belong to one life of the key."""
 
 import pytest
 
@@ -50,7 +50,7 @@ async def test_all_numbers_are_read_in_few_round_trips(
 async def test_a_late_create_above_another_life_of_the_key_is_corrupt(
     memory: Backend, leftover: int
 ) -> None:
-    """Its key was collected and used anew: an outcome of the old request is no answer to the new one."""
+    """Its key was collected and reused: an outcome of the old request is no answer to the new one."""
     late_entry = (await grown(memory, leftover + 1))[leftover]
     for number in range(leftover + 1):
         await memory.delete(full_key(number))

@@ -1,4 +1,4 @@
-"""The follower: everything once, in order, and hardly a request while nothing happens (P17)."""
+"""The follower: everything once, in order, and few requests while no events arrive (P17)."""
 
 from collections.abc import AsyncIterator
 
@@ -32,7 +32,7 @@ def numbers(batch: SegmentBatch | None) -> list[tuple[int, bool]]:
     return [(each.seq, each.seal) for each in batch.segments]
 
 
-async def test_all_streams_are_found_and_read_in_order(bench: Bench) -> None:
+async def test_all_streams_are_discovered_and_read_in_order(bench: Bench) -> None:
     writers = [LedgerWriter(bench.store(), DOMAIN) for _ in range(3)]
     for n in range(7):
         for w, writer in enumerate(writers):
@@ -62,7 +62,7 @@ async def test_a_follower_goes_on_from_a_published_watermark(bench: Bench) -> No
     assert await names(bench.store(), await second.poll()) == ["new"]
 
 
-async def test_a_sealed_stream_leaves_the_watermark_and_is_never_asked_for_again(
+async def test_a_sealed_stream_leaves_the_watermark_and_is_never_probed(
     bench: Bench,
 ) -> None:
     tally = Tally()
@@ -83,7 +83,7 @@ async def test_a_sealed_stream_leaves_the_watermark_and_is_never_asked_for_again
     assert "ledger" not in tally.seen[0][1]
 
 
-async def test_a_watermark_below_what_was_collected_is_to_be_read_again_and_not_silence(
+async def test_a_watermark_below_the_collected_slots_is_a_conflict(
     bench: Bench,
 ) -> None:
     for _ in range(3):
@@ -128,7 +128,7 @@ def test_an_idle_domain_costs_at_most_60_requests_an_hour_however_many_streams_a
         simulate(scenario)
 
 
-def test_an_event_in_a_quiet_stream_is_found_without_a_notification() -> None:
+def test_an_event_in_a_quiet_stream_is_read_without_a_notification() -> None:
     async def scenario(world: Calm) -> None:
         writer = LedgerWriter(world.store(), DOMAIN, life_ms=100 * HOUR_MS)
         await writer.append([note(world.runtime, "first")])
@@ -151,7 +151,7 @@ def test_an_event_in_a_quiet_stream_is_found_without_a_notification() -> None:
     simulate(scenario)
 
 
-async def test_the_end_of_a_long_stream_is_found_with_few_requests_and_few_bytes(
+async def test_the_end_of_a_long_stream_is_reached_with_few_requests_and_few_bytes(
     runtime: Runtime,
 ) -> None:
     bench, tally = open_bench("memory://", runtime), Tally()
@@ -166,7 +166,7 @@ async def test_the_end_of_a_long_stream_is_found_with_few_requests_and_few_bytes
     assert tally.by_verb("ledger")["get_range"] <= 15
 
 
-async def test_what_is_too_much_for_one_batch_is_due_at_once_and_shared_by_the_streams(
+async def test_segments_beyond_one_batch_are_due_at_once_and_shared_by_the_streams(
     runtime: Runtime,
 ) -> None:
     bench = open_bench("memory://", runtime)

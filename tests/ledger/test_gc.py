@@ -99,7 +99,7 @@ def test_an_open_stream_keeps_its_segments_after_its_slot_was_collected() -> Non
     simulate(scenario)
 
 
-def test_what_strangers_put_into_the_ledger_is_left_alone() -> None:
+def test_foreign_objects_in_the_ledger_are_left_alone() -> None:
     async def scenario(world: Calm) -> None:
         writer = LedgerWriter(world.store(), DOMAIN, life_ms=LIFE_MS)
         await writer.append([note(world.runtime)])

@@ -87,7 +87,7 @@ async def test_a_landed_request_is_a_success_even_if_its_outcome_cannot_be_kept(
     assert await created_tables(target(bench)) == ["table"]
 
 
-async def test_evidence_that_was_collected_is_unknown_and_never_not_found(bench: Bench) -> None:
+async def test_collected_evidence_is_unknown_and_never_not_found(bench: Bench) -> None:
     chain = target(bench)
     for n in range(4):
         await chain.append(await chain.head(), Step(str(n), "x"))
@@ -119,18 +119,18 @@ def test_a_key_that_cannot_be_one_is_refused(key: str) -> None:
 
 
 @pytest.mark.parametrize("landed", [True, False])
-def test_the_work_of_a_crashed_holder_is_found_or_taken_over(*, landed: bool) -> None:
-    async def scenario(calm: Calm) -> None:
-        chain = target(calm)
+def test_the_work_of_a_crashed_holder_is_recognised_or_taken_over(*, landed: bool) -> None:
+    async def scenario(world: Calm) -> None:
+        chain = target(world)
         crash = Create(chain, "x", dies_after_create=landed, dies_before_create=not landed)
         with pytest.raises(KeyboardInterrupt):
-            await Idempotency(calm.store()).once(PATH, "body", crash)
-        keys = Idempotency(calm.store())
+            await Idempotency(world.store()).once(PATH, "body", crash)
+        keys = Idempotency(world.store())
         if not landed:
             with pytest.raises(Unavailable) as busy:
                 await keys.once(PATH, "body", Create(chain, "y"))
             assert busy.value.retry_after_ms is not None
-            await calm.clock.sleep(busy.value.retry_after_ms)
+            await world.clock.sleep(busy.value.retry_after_ms)
         result = await keys.once(PATH, "body", Create(chain, "y"))
         assert bytes(result.body) == b'{"table":"x"}', "the ids of the first claim stand"
         assert await created_tables(chain) == ["x"]
@@ -139,21 +139,21 @@ def test_the_work_of_a_crashed_holder_is_found_or_taken_over(*, landed: bool) ->
 
 
 class CreateUnderNewId(Create):
-    """Work that begins anew, under another id, when it is taken over."""
+    """Work that starts over under another id when it is taken over."""
 
     def renew(self, claim: Claim) -> dict[str, str]:
         return {"table": self.table, "before": claim.ids["table"]}
 
 
 def test_work_that_must_not_go_on_under_the_old_ids_is_taken_over_with_new_ones() -> None:
-    async def scenario(calm: Calm) -> None:
-        chain, claims = target(calm), key_chain(calm.store(), PATH)
+    async def scenario(world: Calm) -> None:
+        chain, claims = target(world), key_chain(world.store(), PATH)
         for made_by in ("x", "y"):
             crash = CreateUnderNewId(chain, made_by, dies_before_create=True)
             with pytest.raises(KeyboardInterrupt):
-                await Idempotency(calm.store()).once(PATH, "body", crash)
-            await calm.clock.sleep(60 * SECOND_MS)
-        result = await Idempotency(calm.store()).once(PATH, "body", CreateUnderNewId(chain, "z"))
+                await Idempotency(world.store()).once(PATH, "body", crash)
+            await world.clock.sleep(60 * SECOND_MS)
+        result = await Idempotency(world.store()).once(PATH, "body", CreateUnderNewId(chain, "z"))
         assert bytes(result.body) == b'{"table":"z","before":"y"}'
         assert await created_tables(chain) == ["z"]
         written = [entry.body(Claim) for entry in (await read_key(claims))[:3]]
@@ -167,31 +167,31 @@ def test_work_that_must_not_go_on_under_the_old_ids_is_taken_over_with_new_ones(
 
 
 def test_patience_doubles_with_each_takeover_up_to_half_a_minute() -> None:
-    async def scenario(calm: Calm) -> None:
-        chain, waited = target(calm), []
+    async def scenario(world: Calm) -> None:
+        chain, waited = target(world), []
         for _ in range(7):
             with pytest.raises(KeyboardInterrupt):
-                await Idempotency(calm.store()).once(
+                await Idempotency(world.store()).once(
                     PATH, "body", Create(chain, dies_before_create=True)
                 )
             with pytest.raises(Unavailable) as busy:
-                await Idempotency(calm.store()).once(PATH, "body", Create(chain))
+                await Idempotency(world.store()).once(PATH, "body", Create(chain))
             assert busy.value.retry_after_ms is not None
             waited.append(busy.value.retry_after_ms)
-            await calm.clock.sleep(busy.value.retry_after_ms)
+            await world.clock.sleep(busy.value.retry_after_ms)
         assert [round(ms / 1000) for ms in waited] == [2, 4, 8, 16, 32, 32, 32]
 
     simulate(scenario)
 
 
 def test_a_holder_that_was_taken_over_stops_before_it_creates() -> None:
-    async def scenario(calm: Calm) -> None:
-        chain = target(calm)
+    async def scenario(world: Calm) -> None:
+        chain = target(world)
         slow = Create(chain, "x", dies_before_create=True)
         with pytest.raises(KeyboardInterrupt):
-            await Idempotency(calm.store()).once(PATH, "body", slow)
-        await calm.clock.sleep(3 * SECOND_MS)
-        await Idempotency(calm.store()).once(PATH, "body", Create(chain))
+            await Idempotency(world.store()).once(PATH, "body", slow)
+        await world.clock.sleep(3 * SECOND_MS)
+        await Idempotency(world.store()).once(PATH, "body", Create(chain))
         with pytest.raises(TakenOver):
             await slow.before_create[0].check()
 
@@ -199,51 +199,51 @@ def test_a_holder_that_was_taken_over_stops_before_it_creates() -> None:
 
 
 def test_a_claim_from_a_clock_that_is_ahead_is_taken_over_all_the_same() -> None:
-    async def scenario(calm: Calm) -> None:
-        chain = target(calm)
-        calm.wall.jump(50 * 60 * SECOND_MS)
+    async def scenario(world: Calm) -> None:
+        chain = target(world)
+        world.wall.jump(50 * 60 * SECOND_MS)
         with pytest.raises(KeyboardInterrupt):
-            await Idempotency(calm.store()).once(
+            await Idempotency(world.store()).once(
                 PATH, "body", Create(chain, "x", dies_before_create=True)
             )
-        calm.wall.jump(-50 * 60 * SECOND_MS)
-        keys = Idempotency(calm.store())
+        world.wall.jump(-50 * 60 * SECOND_MS)
+        keys = Idempotency(world.store())
         with pytest.raises(Unavailable):
             await keys.once(PATH, "body", Create(chain))
-        await calm.clock.sleep(2 * SECOND_MS)
+        await world.clock.sleep(2 * SECOND_MS)
         assert (await keys.once(PATH, "body", Create(chain))).status == 201
 
     simulate(scenario)
 
 
 def test_an_expired_claim_is_refused_and_a_collected_key_is_new() -> None:
-    async def scenario(calm: Calm) -> None:
-        chain, keys = target(calm), Idempotency(calm.store())
+    async def scenario(world: Calm) -> None:
+        chain, keys = target(world), Idempotency(world.store())
         with pytest.raises(KeyboardInterrupt):
             await keys.once(PATH, "body", Create(chain, "x", dies_before_create=True))
-        janitor = calm.store(Role.JANITOR)
-        await calm.clock.sleep(24 * HOUR_MS + SECOND_MS)
+        janitor = world.store(Role.JANITOR)
+        await world.clock.sleep(24 * HOUR_MS + SECOND_MS)
         assert await collect_keys(janitor) == 0
         with pytest.raises(Invalid, match="expired"):
             await keys.once(PATH, "body", Create(chain, "y"))
-        await calm.clock.sleep(HOUR_MS)
+        await world.clock.sleep(HOUR_MS)
         assert await collect_keys(janitor) == 1
         assert [meta.key async for meta in janitor.list("_catalog/")] == []
-        result = await Idempotency(calm.store()).once(PATH, "new body", Create(chain, "z"))
+        result = await Idempotency(world.store()).once(PATH, "new body", Create(chain, "z"))
         assert bytes(result.body) == b'{"table":"z"}'
 
     simulate(scenario)
 
 
 def test_a_key_is_collected_from_the_top_down() -> None:
-    async def scenario(calm: Calm) -> None:
-        chain, keys = target(calm), Idempotency(calm.store())
+    async def scenario(world: Calm) -> None:
+        chain, keys = target(world), Idempotency(world.store())
         await keys.once(PATH, "body", Create(chain))
         await keys.close()
-        await calm.clock.sleep(26 * HOUR_MS)
-        await collect_keys(calm.store(Role.JANITOR))
-        deleted = [m.key[-9:] for m in calm.objects.log if m.verb == "delete" and PATH in m.key]
+        await world.clock.sleep(26 * HOUR_MS)
+        await collect_keys(world.store(Role.JANITOR))
+        deleted = [m.key[-9:] for m in world.objects.log if m.verb == "delete" and PATH in m.key]
         assert deleted == ["0001.json", "0000.json"]
-        assert (await key_chain(calm.store(), PATH).head()).entry is None
+        assert (await key_chain(world.store(), PATH).head()).entry is None
 
     simulate(scenario)

@@ -53,7 +53,7 @@ async def test_a_used_key_costs_a_create_its_look_and_one_read_of_the_key(
 
 
 class Dropped(Create):
-    """What the request is about is gone by now, so it could not begin any more."""
+    """The object of the request was dropped, so the work could not begin any more."""
 
     async def terms(self) -> ClaimTerms:
         raise NotFound("there is no such table")
@@ -107,7 +107,7 @@ async def test_a_refusal_is_answered_after_its_outcome_was_recorded(
     assert recorder.requests[-1] == ("create", OUTCOME)
 
 
-async def test_an_outcome_that_meets_a_fault_of_ours_is_not_lost_without_a_word(
+async def test_an_unexpected_error_while_recording_an_outcome_is_raised_at_close(
     memory: Backend, bench: Bench
 ) -> None:
     async def fail(verb: str, key: str) -> None:
@@ -121,27 +121,27 @@ async def test_an_outcome_that_meets_a_fault_of_ours_is_not_lost_without_a_word(
 
 
 def test_an_outcome_is_not_recorded_after_the_longest_request() -> None:
-    """Its key may have been collected, and it would stand above nothing."""
+    """Its key may have been collected, and the outcome would have no entry below it."""
 
-    async def scenario(calm: Calm) -> None:
-        chain = target(calm)
+    async def scenario(world: Calm) -> None:
+        chain = target(world)
 
         class Slow(Create):
             async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
                 done = await super().perform(claim, hold)
-                await calm.clock.sleep(11 * MINUTE_MS)
+                await world.clock.sleep(11 * MINUTE_MS)
                 return done
 
-        keys = Idempotency(calm.store())
+        keys = Idempotency(world.store())
         assert (await keys.once(PATH, "body", Slow(chain))).status == 201
         await keys.close()
-        assert len(await read_key(key_chain(calm.store(), PATH))) == 1
+        assert len(await read_key(key_chain(world.store(), PATH))) == 1
 
     simulate(scenario)
 
 
 async def test_a_leftover_of_an_earlier_life_is_no_answer(bench: Bench) -> None:
-    """A late outcome stands where the key was collected: nothing is done, and nothing is made up."""
+    """A late outcome was created after its key was collected: no work is done, no answer is invented."""
     keys, chain = Idempotency(bench.store()), target(bench)
     await keys.once(PATH, "body", Create(chain, "x"))
     await keys.close()

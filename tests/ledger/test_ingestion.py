@@ -75,12 +75,12 @@ async def test_a_duplicate_in_a_batch_is_stored_once_and_reported(store: Store) 
     assert len(await all_events(store, "executions")) == 1
 
 
-async def test_what_was_stored_lately_is_not_stored_again(store: Store) -> None:
+async def test_an_event_that_was_stored_recently_is_not_stored_twice(store: Store) -> None:
     ingestion = _ingestion(store)
     await ingestion.ingest([_task("a", "k"), _task("b")])
     repeated = await ingestion.ingest([_task("a", "k"), _task("b")])
     assert [each.line for each in repeated.duplicates] == [1]
-    assert len(repeated.accepted) == 1  # what has no key cannot be known again
+    assert len(repeated.accepted) == 1  # an event without a key cannot be recognised
     assert len(await all_events(store, "executions")) == 3
 
 
@@ -168,7 +168,7 @@ async def test_an_append_of_unknown_outcome_stays_unknown(
         await ingestion.ingest([_task("a", "k"), _note("b", "k")])
     faults.script.clear()
     repeated = await ingestion.ingest([_task("a", "k")])
-    assert repeated.duplicates == []  # it may be there, but nobody knows it
+    assert repeated.duplicates == []  # it may be stored, but this process does not know
     assert len(repeated.accepted) == 1
 
 
@@ -308,7 +308,7 @@ def test_only_the_newest_are_remembered(runtime: Runtime) -> None:
     assert not recent.has(note(runtime, "800"))
 
 
-def test_what_was_stored_again_stays_as_long_as_it_is_young(runtime: Runtime) -> None:
+def test_an_event_that_is_stored_repeatedly_is_remembered_as_new(runtime: Runtime) -> None:
     recent = RecentEvents(10)
     for number in range(40):
         recent.add([note(runtime, "often"), note(runtime, str(number))])

@@ -1,4 +1,4 @@
-"""The life of a key stands in its first claim: nobody can be set apart from it (P14)."""
+"""The life of a key is stored in its first claim: every process uses that one (P14)."""
 
 import pytest
 

@@ -48,12 +48,12 @@ def test_every_truncation_of_a_segment_that_can_be_noticed_is_corrupt(runtime: R
     raw = encode_segment(runtime, stream, 0, [encode(note(runtime))])
     for cut in range(len(raw)):
         if raw[:cut].endswith(b"\n"):
-            continue  # a whole number of lines: only a hash can tell, and the manifest has it
+            continue  # a whole number of lines: only a hash shows it, and the manifest has that
         with pytest.raises(Corrupt):
             decode_segment(raw[:cut], stream, 0)
 
 
-def test_a_segment_in_another_s_place_is_corrupt(runtime: Runtime) -> None:
+def test_a_segment_under_the_key_of_another_is_corrupt(runtime: Runtime) -> None:
     stream = new_ulid(runtime)
     raw = encode_segment(runtime, stream, 0, [])
     with pytest.raises(Corrupt):
@@ -78,7 +78,7 @@ def test_keys_sort_as_their_numbers() -> None:
     assert segment_key("d", "s", 9) < segment_key("d", "s", 10)
 
 
-async def test_a_place_is_found_by_the_first_bytes_of_a_segment(runtime: Runtime) -> None:
+async def test_the_location_of_a_segment_is_read_from_its_first_bytes(runtime: Runtime) -> None:
     store = open_bench("memory://", runtime).store()
     stream = new_ulid(runtime)
     lines = [encode(note(runtime, "x" * 1_000))] * 3
@@ -90,7 +90,7 @@ async def test_a_place_is_found_by_the_first_bytes_of_a_segment(runtime: Runtime
 
 
 @pytest.mark.parametrize("raw", [b"{}\n", b"x" * 2_000, b"\n", b"null\n"])
-async def test_garbage_in_the_place_of_a_segment_is_corrupt(raw: bytes, runtime: Runtime) -> None:
+async def test_garbage_instead_of_a_segment_is_corrupt(raw: bytes, runtime: Runtime) -> None:
     store = open_bench("memory://", runtime).store()
     stream = new_ulid(runtime)
     await store.create(segment_key("d", stream, 0), raw)
@@ -98,7 +98,7 @@ async def test_garbage_in_the_place_of_a_segment_is_corrupt(raw: bytes, runtime:
         await find_location(store, "d", stream, 0)
 
 
-async def test_a_segment_or_a_seal_that_begins_wrongly_is_no_place(runtime: Runtime) -> None:
+async def test_a_segment_or_a_seal_with_a_wrong_beginning_has_no_location(runtime: Runtime) -> None:
     store = open_bench("memory://", runtime).store()
     stream, other = new_ulid(runtime), new_ulid(runtime)
     await store.create(segment_key("d", stream, 0), encode_segment(runtime, other, 0, []))

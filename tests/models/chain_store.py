@@ -1,7 +1,7 @@
 """The store under a numbered chain, and what its writers remember.
 
 The log is a ghost: what each number was when it was first created. A create on a number that was
-collected changes the store and not the log, so whoever takes it for a commit has forked the chain.
+collected changes the store and not the log, so a process that takes it for a commit has forked the chain.
 """
 
 from typing import Literal, NamedTuple

@@ -124,7 +124,7 @@ def _put(rules: ChainRules, chain: Chain, writer: Writer) -> Iterator[Act]:
         label, created = f"creates {number} with op {op}", create(chain, number, op)
         yield _created(rules, label, created, writer, trusted=_young(rules, writer))
     elif rules.own_write_look:
-        yield f"is told that {number} exists", writer._replace(doing="look"), chain
+        yield f"learns that {number} exists", writer._replace(doing="look"), chain
     else:
         yield f"takes {number} for another's", writer._replace(doing="climb", low=number), chain
     # One late create for each writer is enough: a repetition has the same bytes.
@@ -155,7 +155,7 @@ def _look(rules: ChainRules, chain: Chain, writer: Writer) -> Iterator[Act]:
 
 
 def _concede(chain: Chain, writer: Writer) -> Act:
-    """Its own may have stood there, and been collected, before this one came."""
+    """Its own entry may have been created and collected before this one was created."""
     if writer.low + 1 <= chain.floor:
         return f"reads floor {chain.floor}, answers Unknown", turn(writer, NOWHERE), chain
     climbing = writer._replace(doing="climb", low=writer.low + 1)

@@ -2,7 +2,7 @@
 
 Every handler serves the same request and may take over at any time. Foreign requests turn the
 target to and fro, so that the request is valid at one number and refused at the next. A crash
-needs no step of its own: it is a handler that is never scheduled again, and its creates arrive
+needs no separate step: it is a handler that is never scheduled again, and its creates arrive
 whether it is or not.
 """
 
@@ -54,7 +54,7 @@ class ClaimModel(Model[Key]):
         return None
 
     def form(self, key: Key) -> Hashable:
-        """Handlers are alike: each is told apart by what it does and by the claims in its name."""
+        """Handlers are alike: each is distinguished by what it does and by the claims in its name."""
         portraits = []
         for index, handler in enumerate(key.handlers):
             name = f"h{index}"

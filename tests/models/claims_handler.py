@@ -79,7 +79,7 @@ def _read(rules: ClaimRules, key: Key, handler: Handler) -> Handler:
     on_target = sum(body == FOREIGN for body in key.target)
     turns = on_target if rules.verdict_from_target else key.turns
     valid = turns % 2 == 0 and MINE not in key.target
-    return handler._replace(seen=len(key.target), valid=valid)
+    return handler._replace(read_count=len(key.target), valid=valid)
 
 
 def _claim(rules: ClaimRules, key: Key, handler: Handler, name: str) -> Iterator[Act]:
@@ -88,7 +88,7 @@ def _claim(rules: ClaimRules, key: Key, handler: Handler, name: str) -> Iterator
         claimed = arrive(key, claim, rules)
         yield _hold(rules, f"claims {handler.claim}", claimed, handler)
     else:
-        yield "is told that the claim exists", handler._replace(doing="claimed?"), key
+        yield "learns that the claim exists", handler._replace(doing="claimed?"), key
     yield _time_out("claiming", key, handler, claim, "claimed?")
 
 
@@ -101,13 +101,13 @@ def _claimed(rules: ClaimRules, key: Key, handler: Handler, name: str) -> Act:
 
 
 def _hold(rules: ClaimRules, label: str, key: Key, handler: Handler) -> Act:
-    if handler.seen:
+    if handler.read_count:
         return _decide(rules, label, key, handler)
     return label, handler._replace(doing="read"), key
 
 
 def _decide(rules: ClaimRules, label: str, key: Key, handler: Handler) -> Act:
-    if rules.own_request_sought and MINE in key.target[: handler.seen]:
+    if rules.own_request_sought and MINE in key.target[: handler.read_count]:
         return _answer(f"{label}, finds the request", key, DONE, handler)
     doing: Doing = "check" if handler.valid else "refuse"
     return f"{label}: {'valid' if handler.valid else 'invalid'}", handler._replace(doing=doing), key
@@ -120,19 +120,23 @@ def _check(rules: ClaimRules, key: Key, handler: Handler) -> Act:
 
 
 def _put(rules: ClaimRules, key: Key, handler: Handler) -> Iterator[Act]:
-    commit = Create(on_target=True, number=handler.seen, body=MINE)
-    if len(key.target) == handler.seen:
+    commit = Create(on_target=True, number=handler.read_count, body=MINE)
+    if len(key.target) == handler.read_count:
         landed = arrive(key, commit, rules)
-        yield _answer(f"creates target {handler.seen}", landed, DONE, handler)
+        yield _answer(f"creates target {handler.read_count}", landed, DONE, handler)
     else:
-        yield f"is told that target {handler.seen} exists", handler._replace(doing="landed?"), key
-    yield _time_out(f"creating target {handler.seen}", key, handler, commit, "landed?")
+        yield (
+            f"learns that target {handler.read_count} exists",
+            handler._replace(doing="landed?"),
+            key,
+        )
+    yield _time_out(f"creating target {handler.read_count}", key, handler, commit, "landed?")
 
 
 def _landed(key: Key, handler: Handler) -> Act:
-    if len(key.target) == handler.seen:
-        return f"sees no target {handler.seen}, repeats", handler._replace(doing="put"), key
-    if key.target[handler.seen] == MINE:
+    if len(key.target) == handler.read_count:
+        return f"sees no target {handler.read_count}, repeats", handler._replace(doing="put"), key
+    if key.target[handler.read_count] == MINE:
         return _answer("finds the request there", key, DONE, handler)
     return "finds a foreign request there", Handler("read", claim=handler.claim), key
 
@@ -143,7 +147,7 @@ def _refuse(rules: ClaimRules, key: Key, handler: Handler) -> Iterator[Act]:
         refused = arrive(key, refusal, rules)
         yield _answer("records the refusal", refused, REFUSED)
     elif rules.refusal_above_claim:
-        yield "is told that an outcome exists", handler._replace(doing="refused?"), key
+        yield "learns that an outcome exists", handler._replace(doing="refused?"), key
     else:
         yield _answer("refuses all the same", key, REFUSED)
     yield _time_out("refusing", key, handler, refusal, "refused?")

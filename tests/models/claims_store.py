@@ -30,7 +30,7 @@ Doing = Literal[
 class Handler(NamedTuple):
     doing: Doing = "look up"
     claim: int = 0  # the number that it wants or holds
-    seen: int = 0  # how much of the target it has read, if any
+    read_count: int = 0  # how much of the target it has read, if any
     valid: bool = True  # what that says about the request
 
 
@@ -53,7 +53,7 @@ class Key(NamedTuple):
 
 
 def outcome(key: Key) -> str:
-    """What a retry is answered, if that is settled."""
+    """The answer to a retry, if that is settled."""
     if key.single:
         return key.single
     return key.numbers[-1] if key.numbers and key.numbers[-1] in OUTCOMES else ""
@@ -64,7 +64,7 @@ def entry_above(key: Key, claim: int) -> str:
 
 
 def outcome_above(key: Key, claim: int, rules: ClaimRules) -> str:
-    """What stands where the holder of a claim would create its outcome."""
+    """The entry at the number where the holder of a claim would create its outcome."""
     return entry_above(key, claim) if rules.outcomes_numbered else key.single
 
 

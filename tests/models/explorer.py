@@ -33,7 +33,7 @@ class Model(ABC, Generic[State]):
         return None
 
     def form(self, state: State) -> Hashable:
-        """What tells a state from others: actors that are alike may stand in any order."""
+        """What distinguishes a state from others: actors that are alike may stand in any order."""
         return state
 
 
@@ -115,7 +115,7 @@ class _Search(Generic[State]):
 
 @contextmanager
 def _no_cycle_collection() -> Iterator[None]:
-    """States hold no cycles, and walking all of them again and again takes half the time."""
+    """States hold no cycles, and walking all of them repeatedly takes half the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:

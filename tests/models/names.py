@@ -2,8 +2,8 @@
 
 The name stands in Tier 1, the table in its chain, and no two writes span them. Two droppers, two
 that restore, one that creates another table of the name, one that commits, and one that releases
-a name that leads to a dead chain. Whoever is never scheduled again has crashed; only those that
-restore crash in a step of its own, to see what is left when everybody else is done.
+a name that leads to a dead chain. A process that is never scheduled again has crashed; only those that
+restore crash in a separate step, to see what is left when all others are done.
 """
 
 from collections.abc import Iterator

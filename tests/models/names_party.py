@@ -24,7 +24,7 @@ Work = Literal["create", "drop", "undrop", "commit", "finish"]
 class Role(NamedTuple):
     name: str
     work: Work
-    table: int = -1  # where the name does not tell
+    table: int = -1  # where the name does not determine it
     may_crash: bool = False
 
 

@@ -1,4 +1,4 @@
-"""Two chains and one name (P31): a table is seen if the name leads to it and its chain lives."""
+"""Two chains and one name (P31): a table is visible if the name leads to it and its chain lives."""
 
 from typing import Literal, NamedTuple
 
@@ -33,8 +33,8 @@ class Names(NamedTuple):
     chains: tuple[tuple[str, ...], ...]
     row: Row | None
     parties: tuple[Party, ...]
-    promised: frozenset[int]  # ghost: tables said to be there, and dropped by nobody since
-    denied: frozenset[int]  # ghost: tables said to be dropped, and undropped by nobody since
+    promised: frozenset[int]  # ghost: tables answered as existing, and not dropped since
+    denied: frozenset[int]  # ghost: tables answered as dropped, and not undropped since
 
 
 def is_live(names: Names, table: int) -> bool:

@@ -44,7 +44,7 @@ class StreamRules:
 
 @dataclass(frozen=True)
 class TransactionRules:
-    undecided_head_respected: bool = True  # P33: nobody appends on it
+    undecided_head_respected: bool = True  # P33: no process appends on it
     outcome_put_if_absent: bool = True  # P33: who comes second has lost
     reader_never_falls_back: bool = True  # P33: not even where the outcome cannot be read
     new_id_for_each_takeover: bool = True  # P33

@@ -33,7 +33,7 @@ def _put(rules: StreamRules, events: int, ledger: Ledger, writer: Writer) -> Ite
         yield f"acknowledges {body(event)}", writer, ledger._replace(acked=ledger.acked | {event})
         return
     if ledger.segments[stream][number]:
-        yield f"is told that {stream}/{number} exists", writer._replace(doing="look"), ledger
+        yield f"learns that {stream}/{number} exists", writer._replace(doing="look"), ledger
     else:
         created = create(ledger, stream, number, body(event))
         yield _acknowledge(f"creates {target}", events, created, writer)
@@ -74,7 +74,7 @@ def _next(events: int, writer: Writer) -> Writer:
 
 
 def _leave(events: int, writer: Writer) -> Writer:
-    """Its last create may still arrive: nobody reuses that number, the stream is left to end."""
+    """Its last create may still arrive: no writer reuses that number, the stream is left to end."""
     if writer.event + 1 == events:
         return Writer("done")
     return Writer("open", writer.event + 1)

@@ -1,4 +1,4 @@
-"""The models' door: what is not known is named, not a traceback."""
+"""The command line of the models: an unknown name is reported without a traceback."""
 
 import pytest
 

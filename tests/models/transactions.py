@@ -2,7 +2,7 @@
 
 Either table's chain is a list of versions; one that names a transaction counts once the outcome
 says committed, and before that what it stands on. A keyed request has two handlers, of which the
-second may take over at any time. A crash needs no step of its own: it is a handler that is never
+second may take over at any time. A crash needs no separate step: it is a handler that is never
 scheduled again, and its creates arrive whether it is or not.
 """
 

@@ -1,7 +1,7 @@
 """One handler of a commit to one table or to two, and a reader of both.
 
 A commit to two tables puts a pointer that names its transaction on each, in order, and then lets
-the outcome decide. Whoever meets an undecided head aborts that transaction, or learns that it has
+the outcome decide. A process that reads an undecided head aborts that transaction, or learns that it has
 committed, and only then goes on.
 """
 
@@ -236,7 +236,7 @@ def read(rules: TransactionRules, catalog: Catalog) -> Iterator[tuple[str, Reade
     if reader.pointer is None:
         promised = frozenset(op for op, status in catalog.answers if status == DONE)
         for table, chain in enumerate(catalog.chains):
-            looking = reader._replace(table=table, seen=reader.seen | promised)
+            looking = reader._replace(table=table, shown_ops=reader.shown_ops | promised)
             yield f"reader reads table {table}", _met(looking, chain[-1])
         return
     verdict = outcome(catalog, reader.pointer.transaction)
@@ -253,5 +253,5 @@ def _met(reader: Reader, pointer: Pointer) -> Reader:
 
 
 def _saw(reader: Reader, ops: Ops) -> Reader:
-    lost = any(touches(op, reader.table) and op not in ops for op in reader.seen)
-    return Reader(seen=reader.seen | set(ops), misled=lost)
+    lost = any(touches(op, reader.table) and op not in ops for op in reader.shown_ops)
+    return Reader(shown_ops=reader.shown_ops | set(ops), misled=lost)

@@ -49,7 +49,7 @@ class Party(NamedTuple):
 class Reader(NamedTuple):
     table: int = 0
     pointer: Pointer | None = None  # read, and its transaction not looked up yet
-    seen: frozenset[str] = frozenset()
+    shown_ops: frozenset[str] = frozenset()
     misled: bool = False
 
 

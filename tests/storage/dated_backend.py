@@ -8,7 +8,7 @@ from tests.storage.interposed import Interposed
 
 
 class Dated(Interposed):
-    """Another backend, with a clock of its own."""
+    """A wrapped backend with a separate clock."""
 
     def __init__(self, inner: Backend, clock: HandClock) -> None:
         super().__init__(inner)

@@ -1,4 +1,4 @@
-"""A backend with steps of the test's own before and after each request: how interleavings are named."""
+"""A backend that runs steps of a test before and after each request, to force an interleaving."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, TypeVar

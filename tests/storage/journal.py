@@ -10,12 +10,12 @@ import pytest
 
 
 def opened_at(fd: int) -> Path:
-    """Where the file is that a descriptor stands for."""
+    """The path of the file of a descriptor."""
     return Path(f"/proc/self/fd/{fd}").readlink()
 
 
 class Journal:
-    """Records syncs, links, unlinks and renames below a root, and fails those that it is told to.
+    """Records syncs, links, unlinks and renames below a root, and fails those that the test names.
 
     Entries read `sync file`, `link a/x`, `sync a`; the root itself is `.`.
     """

@@ -30,7 +30,7 @@ LANES = 3
 
 
 def self_checking(name: str, rng: random.Random) -> bytes:
-    """A body that tells whether it is whole: its first line is the hash of the rest."""
+    """A body that shows whether it is complete: its first line is the hash of the rest."""
     rest = f"{name}\n".encode() + rng.randbytes(rng.choice([10, 5_000, 300_000]))
     return sha256_hex(rest).encode() + b"\n" + rest
 
@@ -41,7 +41,7 @@ def is_whole(body: bytes) -> bool:
 
 
 async def race(root: Path, racers: int, rounds: int) -> list[list[str]]:
-    """For each round, the names of those of our racers that were told they had won."""
+    """For each round, the names of the racers of this process whose create succeeded."""
     backend = LocalBackend(root, system_runtime())
 
     async def run(number: int, name: str) -> list[str]:
@@ -60,7 +60,7 @@ async def race(root: Path, racers: int, rounds: int) -> list[list[str]]:
 
 
 class Writer:
-    """Creates objects, appends to one chain and leaves hints; says each line of it once it is done."""
+    """Creates objects, appends to one chain and leaves hints; prints a line for each once it is done."""
 
     def __init__(self, root: Path, acknowledgements: int, seed: int) -> None:
         runtime = system_runtime()
@@ -97,7 +97,7 @@ class Writer:
 
 
 def fork_writer(root: Path, seed: int) -> tuple[int, int]:
-    """A writer in a process of its own, and the descriptor on which it acknowledges."""
+    """The id of a process that runs a writer, and the descriptor of its acknowledgements."""
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:

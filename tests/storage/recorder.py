@@ -1,4 +1,4 @@
-"""What a store was asked, and how many trips to it that took."""
+"""The requests to a store, and the round trips that they took."""
 
 from arco.core.scope import Scope
 from arco.storage.backend import Backend, ObservedBackend
@@ -12,10 +12,10 @@ IMPATIENT = StoreRetryPolicy(attempts=4, first_pause_ms=1, budget_ms=1_000)
 
 
 class Recorder:
-    """Takes down every request, and when it was under way.
+    """Records every request, and when it was under way.
 
     Round trips are the most requests of which no two were under way together: what has to wait for what.
-    Hints do not count, as nobody waits for one.
+    Hints do not count, as no caller waits for one.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Recorder:
 
 
 def recorded_store(backend: Backend, recorder: Recorder, clock: HandClock, role: Role) -> Store:
-    """A handle on `backend` whose requests are taken down."""
+    """A handle on `backend` whose requests are recorded."""
     runtime = hand_runtime(clock)
     watched = Interposed(backend, before=recorder.begin, after=recorder.end)
     observed = ObservedBackend(watched, recorder, clock)

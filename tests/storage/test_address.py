@@ -39,7 +39,9 @@ def test_every_documented_form_is_understood(text: str, address: Address) -> Non
     assert parse_address(text) == address
 
 
-def test_a_plain_path_is_taken_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_path_is_resolved_against_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for text in ("store", "./store"):
         assert parse_address(text) == Address("file", str(tmp_path / "store"))
@@ -49,9 +51,9 @@ def test_a_plain_path_is_taken_from_here(tmp_path: Path, monkeypatch: pytest.Mon
 def test_an_address_reads_as_it_was_written_but_for_its_options(text: str) -> None:
     address = parse_address(text)
     reparsed = parse_address(str(address))
-    assert (reparsed.scheme, reparsed.place, reparsed.prefix) == (
+    assert (reparsed.scheme, reparsed.location, reparsed.prefix) == (
         address.scheme,
-        address.place,
+        address.location,
         address.prefix,
     )
     assert "?" not in str(address)

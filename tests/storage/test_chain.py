@@ -1,4 +1,4 @@
-"""Numbered chains: what is appended, and what stands in them (law 2, P5, P9)."""
+"""Numbered chains: appends and their entries (law 2, P5, P9)."""
 
 from math import log2
 
@@ -112,7 +112,7 @@ async def test_a_number_that_is_missing_below_another_is_corrupt(memory: Backend
         await chain_on(memory).history(0, 5)
 
 
-async def test_extend_builds_again_on_every_head_that_was_lost(memory: Backend) -> None:
+async def test_extend_rebuilds_on_the_new_head_after_each_conflict(memory: Backend) -> None:
     rivals = [5, 3, 1]
     built_on: list[int] = []
 
@@ -149,7 +149,7 @@ async def test_extend_under_contention_loses_and_doubles_nothing(memory: Backend
 
 
 @pytest.mark.parametrize("problem", [Unknown("lost"), Unavailable("503"), Denied("403")])
-async def test_extend_tries_again_after_a_conflict_and_after_nothing_else(
+async def test_extend_retries_after_a_conflict_and_after_no_other_error(
     memory: Backend, problem: ArcoError
 ) -> None:
     built: list[int] = []
@@ -167,7 +167,7 @@ async def test_extend_tries_again_after_a_conflict_and_after_nothing_else(
 
 
 class Run:
-    """Numbers 0 to `last` are there, and every probe is counted."""
+    """Numbers 0 to `last_number` exist, and every probe is counted."""
 
     def __init__(self, last_number: int) -> None:
         self.last_number = last_number
@@ -202,7 +202,7 @@ def test_the_last_number_is_found_from_any_number_below(base: int, gap: int) -> 
 
 
 @given(st.integers(-1, 10**15), st.integers(0, 10**15))
-def test_it_takes_twice_the_logarithm_of_the_gap(base: int, gap: int) -> None:
+def test_a_gallop_takes_twice_the_logarithm_of_the_gap(base: int, gap: int) -> None:
     run = Run(base + gap)
     drive(run, base)
     assert len(run.probes) <= (2 * log2(gap) + 2 if gap else 1)
@@ -210,7 +210,7 @@ def test_it_takes_twice_the_logarithm_of_the_gap(base: int, gap: int) -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(1, 10**6))
-def test_what_was_already_seen_is_not_asked_for_again(base: int, gap: int) -> None:
+def test_a_number_that_was_probed_is_not_requested_twice(base: int, gap: int) -> None:
     run = Run(base + gap)
     pending = last_present(run.probe, base, str(base + 1), best_offset=1, step=2)
     try:

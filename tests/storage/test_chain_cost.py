@@ -1,4 +1,4 @@
-"""What it costs to find the end of a chain, counted by a spy (law 6)."""
+"""The requests that a search for the head of a chain costs, counted by a recorder (law 6)."""
 
 from math import log2
 
@@ -83,7 +83,7 @@ def test_a_stale_hint_costs_at_most_twice_the_logarithm_of_the_gap_and_5(
 
 
 @pytest.mark.parametrize("numbers", [0, 1, 2, 3, 50])
-async def test_without_a_hint_the_head_is_found_by_galloping(
+async def test_without_a_hint_the_head_is_searched_by_galloping(
     memory: Backend, recorder: Recorder, numbers: int
 ) -> None:
     await grown(memory, numbers)

@@ -1,4 +1,4 @@
-"""Collection: what goes, what stays, and what a crash leaves to the next one (P6, P9)."""
+"""Collection of chains: what is deleted and kept, and what a crash leaves to the next run (P6, P9)."""
 
 import pytest
 
@@ -19,7 +19,7 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture
 def clock() -> HandClock:
-    """The store's."""
+    """The clock of the store."""
     return HandClock()
 
 
@@ -33,7 +33,7 @@ def chain_as(role: Role, backend: Backend, clock: HandClock) -> Chain:
 
 
 async def grow_hourly(backend: Backend, clock: HandClock, numbers: int) -> None:
-    """Number n is born in hour n; the last one just now."""
+    """Number n is created in hour n; the last one just now."""
     chain = chain_as(Role.API, backend, clock)
     head = await chain.head()
     for n in range(numbers):

@@ -27,7 +27,7 @@ BODY = bytes(range(256))
 
 
 def ask(url: str, method: str = "GET", **headers: str) -> tuple[int, bytes]:
-    """What anyone without credentials is answered."""
+    """The answer to a client without credentials."""
     data = b"x" if method == "PUT" else None
     try:
         with urlopen(Request(url, data, headers, method=method), timeout=10) as answer:
@@ -101,7 +101,7 @@ def gcs(
     runtime: Runtime,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Bench:
-    """A bucket of the real cloud, which is never asked: a service account signs on its own."""
+    """A bucket of the real cloud, without any request to it: a service account signs locally."""
     pem = private_key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,

@@ -78,7 +78,7 @@ async def test_a_hint_replaces_the_one_before(bench: Bench) -> None:
     assert await bench.backend.get("h/head.json") == b"2"
 
 
-async def test_a_deleted_key_can_be_created_again(bench: Bench) -> None:
+async def test_a_deleted_key_can_be_recreated(bench: Bench) -> None:
     await bench.backend.create("d", b"1")
     await bench.backend.delete("d")
     await bench.backend.delete("d")

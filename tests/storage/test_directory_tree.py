@@ -1,4 +1,4 @@
-"""Directories that change under a running process: deleted, made anew by another, or too many."""
+"""Directories that change under a running process: deleted, recreated by another process, or too many."""
 
 import shutil
 import subprocess
@@ -92,7 +92,7 @@ async def test_a_child_of_a_recreated_directory_is_reached(
         assert [meta.key async for meta in backend.list("a/new/")] == ["a/new/x"]
 
 
-async def test_a_recreated_directory_is_made_durable_again(
+async def test_a_recreated_directory_is_made_durable(
     backend: LocalBackend, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await backend.create("a/b/x", b"1")
@@ -150,9 +150,9 @@ async def test_a_create_where_something_else_stands_is_refused_at_once(
 
 @pytest.mark.parametrize("call", ["find", "make", "sync"])
 def test_a_mount_below_the_root_is_not_entered(call: str) -> None:
-    """Every machine has one: /dev below /. What holds for a root says nothing about its mounts."""
+    """Every machine has a mount: /dev below /. The file system of a root is not that of its mounts."""
     if Path("/").stat().st_dev == Path("/dev").stat().st_dev:
-        pytest.skip("/dev is no mount of its own here")
+        pytest.skip("/dev is no separate mount on this machine")
     tree = DirectoryTree("/", fsync=True)
     with pytest.raises(Unsupported, match="dev is another mount"):
         getattr(tree, call)(("dev", "arco"))
@@ -189,7 +189,7 @@ def test_objects_on_a_mount_below_the_root_are_neither_read_nor_written(root: Pa
     apart = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-ec"]
     mounted = f'mount -t tmpfs none "{mount}"; echo x > "{mount}/x"; '
     if shutil.which("unshare") is None or subprocess.run([*apart, mounted], check=False).returncode:
-        pytest.skip("this machine lets nobody mount: there are no user namespaces")
+        pytest.skip("this machine does not allow mounts: there are no user namespaces")
     look = f'"{sys.executable}" -c "$0" "{root}"; ls "{mount}"'
     ran = subprocess.run(
         [*apart, mounted + look, _ON_A_MOUNT], check=True, capture_output=True, text=True

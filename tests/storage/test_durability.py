@@ -113,7 +113,7 @@ async def test_after_a_failed_sync_the_next_attempt_writes_a_new_file(
     assert journal.synced_twice == []
 
 
-async def test_a_directory_whose_sync_failed_is_synced_again_before_the_look_says_created(
+async def test_a_directory_whose_sync_failed_is_resynced_before_the_look_says_created(
     backend: LocalBackend, journal: Journal, runtime: Runtime
 ) -> None:
     store = Bench(backend, runtime, is_flat=False).store()

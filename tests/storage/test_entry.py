@@ -144,9 +144,7 @@ def test_the_hash_of_an_entry_is_taken_once() -> None:
     one = entry()
     assert one.sha256() is one.sha256()
     assert one.sha256() == sha256_hex(one.raw)
-    assert one == read_entry(one.raw, 0, "here"), (
-        "what is remembered does not tell two entries apart"
-    )
+    assert one == read_entry(one.raw, 0, "here"), "the cached hash does not distinguish two entries"
 
 
 @pytest.mark.parametrize("kind", [int, list[int], Apple, Apple | Pear, dict[str, int]])

@@ -1,4 +1,4 @@
-"""Places that are not ours: read, created in, and left as they are found."""
+"""External locations: Arco reads and creates files there, and changes no other file."""
 
 import os
 import shutil
@@ -88,9 +88,7 @@ async def test_a_key_is_taken_as_it_stands(
             assert body == name.encode()
 
 
-async def test_an_answer_that_was_lost_is_found_to_be_ours(
-    directory: Path, runtime: Runtime
-) -> None:
+async def test_a_create_whose_answer_was_lost_succeeds(directory: Path, runtime: Runtime) -> None:
     lost: list[str] = []
 
     async def lose(verb: str, key: str) -> None:
@@ -131,7 +129,7 @@ async def test_a_role_does_there_only_what_the_table_says(
 @pytest.mark.parametrize(
     "key", ["", "../x", "a/../../x", "/x", "a//x", "a\\x", "a\0", ".arco/x", "."]
 )
-async def test_no_key_leaves_the_place(
+async def test_no_key_leads_out_of_the_location(
     outside: ExternalLocation, directory: Path, key: str
 ) -> None:
     for request in (outside.get(key), outside.exists(key), outside.create(key, b"1")):
@@ -143,7 +141,7 @@ async def test_no_key_leaves_the_place(
     assert not directory.exists()
 
 
-async def test_a_place_that_is_only_read_is_not_even_made(
+async def test_a_location_that_is_only_read_is_not_created(
     outside: ExternalLocation, directory: Path
 ) -> None:
     assert await outside.find(KEY) is None
@@ -152,7 +150,7 @@ async def test_a_place_that_is_only_read_is_not_even_made(
     assert not directory.exists()
 
 
-async def test_nothing_is_left_in_a_place_but_the_files(
+async def test_a_location_contains_nothing_but_the_files(
     outside: ExternalLocation, directory: Path
 ) -> None:
     await outside.create(KEY, b"1")
@@ -170,7 +168,7 @@ async def test_without_unnamed_files_the_scratch_file_is_removed(
     assert [meta.key async for meta in outside.as_role(Role.JANITOR).list("")] == [KEY]
 
 
-async def test_a_file_there_is_as_durable_as_one_of_ours(
+async def test_a_file_in_an_external_location_is_as_durable_as_one_in_the_store(
     directory: Path, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory.mkdir()
@@ -179,7 +177,7 @@ async def test_a_file_there_is_as_durable_as_one_of_ours(
     await outside.create("a/b/x", b"1")
     assert journal.entries == ["sync file", "link a/b/x", "sync a/b", "sync a", "sync ."]
     journal.clear()
-    await outside.create("a/b/y", b"1")  # `a` may have been made anew meanwhile: nobody told us
+    await outside.create("a/b/y", b"1")  # another process may have recreated `a` meanwhile
     assert journal.entries == ["sync file", "link a/b/y", "sync a/b", "sync a", "sync ."]
 
 
@@ -231,7 +229,7 @@ async def test_of_many_who_create_one_file_one_wins(directory: Path, runtime: Ru
     assert (directory / KEY).read_bytes() == b"%d" % won.index(True)
 
 
-async def test_no_link_leads_out_of_a_place(
+async def test_no_link_leads_out_of_a_location(
     outside: ExternalLocation, directory: Path, tmp_path: Path
 ) -> None:
     secret = tmp_path / "secret"
@@ -256,7 +254,7 @@ def test_a_file_in_place_of_the_directory_is_refused_at_once(
         opened(directory, runtime)
 
 
-async def test_a_place_that_became_a_file_is_an_error_and_no_crash(
+async def test_a_location_that_became_a_file_is_an_error_and_no_crash(
     outside: ExternalLocation, directory: Path
 ) -> None:
     directory.write_bytes(b"")

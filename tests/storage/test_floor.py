@@ -61,7 +61,7 @@ async def test_a_floor_raised_while_the_search_gallops_is_found(
     assert (await chain_on(Interposed(memory, before=step)).head()).number == 20
 
 
-async def test_floors_raised_again_and_again_only_make_the_search_longer(memory: Backend) -> None:
+async def test_floors_raised_repeatedly_only_make_the_search_longer(memory: Backend) -> None:
     await grown(memory, 41, hint=0)
     floors = iter(range(5, 41, 5))
 

@@ -1,4 +1,4 @@
-"""Files that nobody created through the store, and listings that change while they run."""
+"""Files that were not created through the store, and listings that change while they run."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What a create says when it has to give up: `Unknown` after any doubt, never a definite no (P2, law 9)."""
+"""Creates that give up: `Unknown` if an attempt may have been applied, no definite error (P2, law 9)."""
 
 from collections.abc import Callable
 
@@ -95,7 +95,7 @@ async def test_a_refusal_of_the_first_attempt_is_passed_on(
 
 @pytest.mark.parametrize("refusal", DEFINITE)
 @pytest.mark.parametrize("applied", [True, False])
-async def test_a_refusal_after_a_doubtful_attempt_is_unknown(
+async def test_a_refusal_after_an_attempt_of_unknown_outcome_is_unknown(
     refusal: Callable[[str], ArcoError], applied: bool, memory: Backend, runtime: Runtime
 ) -> None:
     # The first write lands, or may yet; the look does not see it; the second attempt is refused.
@@ -108,7 +108,7 @@ async def test_a_refusal_after_a_doubtful_attempt_is_unknown(
         await handle(placed, runtime).create(KEY, b"ours")
 
 
-async def test_a_full_store_after_a_doubtful_attempt_is_unknown_to_the_end(
+async def test_a_full_store_after_an_attempt_of_unknown_outcome_is_unknown(
     memory: Backend, runtime: Runtime
 ) -> None:
     creates: list[ArcoError] = [Unavailable("503"), *[StoreFull("507")] * 5]
@@ -132,7 +132,7 @@ async def test_a_look_that_is_refused_finds_nothing_out(
     assert await memory.get(Scope().prefix + KEY) == b"ours"
 
 
-async def test_another_that_was_seen_is_a_conflict_however_doubtful_it_was_before(
+async def test_another_object_is_a_conflict_although_earlier_attempts_were_unknown(
     memory: Backend, runtime: Runtime
 ) -> None:
     await memory.create(Scope().prefix + KEY, b"another's")
@@ -141,7 +141,7 @@ async def test_another_that_was_seen_is_a_conflict_however_doubtful_it_was_befor
         await handle(Interposed(memory, after=steps.step), runtime).create(KEY, b"ours")
 
 
-async def test_an_object_that_a_look_has_found_is_settled_before_it_counts(
+async def test_an_object_that_a_look_has_read_is_settled_before_it_counts(
     memory: Backend, runtime: Runtime
 ) -> None:
     verbs: list[str] = []

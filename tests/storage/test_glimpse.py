@@ -1,4 +1,4 @@
-"""What a cold reader sees before it may be sure: the likely head, while the floor is still looked for."""
+"""Glimpses: a cold reader gets the likely head while it still searches for the floor."""
 
 import pytest
 
@@ -57,7 +57,7 @@ async def test_a_glimpse_of_a_chain_at_rest_is_its_head(
 
 
 async def test_a_stale_glimpse_is_followed_by_the_head(memory: Backend) -> None:
-    """Everything was collected while it was looked at; only the floor tells."""
+    """Everything was collected during the search, which only the floor shows."""
     await grown(memory, 10, hint=9)
 
     async def run_ahead() -> None:

@@ -70,7 +70,7 @@ numbers = st.integers(-3, 30) | st.integers() | st.just(10**19) | st.just(10**40
 @example(number=10**400, floor_index=-1, floor=0)
 @example(number=3, floor_index=10**400, floor=0)
 @example(number=3, floor_index=-1, floor=10**400)
-def test_a_hint_that_lies_is_found_out_or_does_no_harm(
+def test_a_wrong_hint_is_detected_or_does_no_harm(
     ten: Backend, number: int, floor_index: int, floor: int
 ) -> None:
     body = f'{{"format":1,"number":{number},"floor_index":{floor_index},"floor":{floor}}}'
@@ -125,7 +125,7 @@ async def test_a_head_that_moves_slowly_gets_a_hint_every_five_seconds(memory: B
     assert "get" not in recorder.verbs()  # the floor is known from the search
 
 
-async def test_a_chain_of_one_number_gets_no_hint_and_is_found_in_three_round_trips(
+async def test_a_chain_of_one_number_gets_no_hint_and_is_read_in_three_round_trips(
     memory: Backend,
 ) -> None:
     recorder = Recorder()

@@ -1,4 +1,4 @@
-"""What is peculiar to the local disk; what it shares with every store is in the contract."""
+"""Behaviour of the local disk alone; the contract tests what all stores share."""
 
 import asyncio
 import errno
@@ -111,7 +111,7 @@ async def test_a_failing_disk_is_unavailable_and_for_a_store_unknown_and_a_full_
     assert list((root / ".arco/scratch").iterdir()) == []
 
 
-async def test_an_object_whose_directory_could_not_be_synced_on_a_full_disk_is_in_doubt(
+async def test_an_object_whose_directory_could_not_be_synced_on_a_full_disk_is_unknown(
     backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sync = os.fsync

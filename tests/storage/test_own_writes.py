@@ -2,7 +2,7 @@
 
 Every fault that befalls the first attempt of a create, in every dialect, on segments, on claims and on
 pointers that follow another, while we are alone, while a rival was there first, and while a rival comes
-right after the fault. Whoever is told `created` must be the one whose bytes are stored.
+right after the fault. The writer that was answered `created` must be the one whose bytes are stored.
 """
 
 from dataclasses import dataclass
@@ -65,17 +65,17 @@ MISHAPS = {
     "delivered twice": Mishap(Fault.DUPLICATE_DELIVERY, applied=True),
 }
 THE_RIVALS = b"the rival's"
-RIVALS = ("nobody", "was first", "comes meanwhile")
+RIVALS = ("none", "was first", "comes meanwhile")
 OBJECTS = ("segment", "claim", "pointer", "metadata")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One case of the matrix, on a key of its own."""
+    """One case of the matrix, on a separate key."""
 
     mishap: str
     rival: str
-    what: str
+    object_kind: str
 
     @property
     def path(self) -> str:
@@ -85,7 +85,7 @@ class Cell:
             "claim": f"_catalog/idempotency/ab/{words}",
             "pointer": f"_catalog/iceberg_pointers/{words}",
             "metadata": f"warehouse/{words}/metadata",
-        }[self.what]
+        }[self.object_kind]
 
     @property
     def key(self) -> str:
@@ -94,7 +94,7 @@ class Cell:
             "claim": f"{self.path}/0000.json",
             "pointer": f"{self.path}/00000000000000000001.json",
             "metadata": f"{self.path}/v1.metadata.json",
-        }[self.what]
+        }[self.object_kind]
 
     def is_ours(self) -> bool:
         """Whether we must win, by the order in which the two arrive."""
@@ -107,22 +107,22 @@ CELLS = [Cell(*case) for case in product(MISHAPS, RIVALS, OBJECTS)]
 
 async def read_before(store: Store, cell: Cell) -> Head:
     """What a writer has read before it creates the object of a cell (P5)."""
-    if cell.what != "pointer":
+    if cell.object_kind != "pointer":
         return Head(None, store.runtime.clock.elapsed_ms())
     chain = Chain(store, cell.path, hinted=False)
     return await chain.append(await chain.head(), {"location": "a"})
 
 
 async def create(store: Store, cell: Cell, after: Head) -> bytes:
-    """Create the object of a cell as its room would, and return the bytes that count as ours."""
-    if cell.what in ("segment", "metadata"):
+    """Create the object of a cell as its package does, and return the bytes that count as ours."""
+    if cell.object_kind in ("segment", "metadata"):
         header = {"format": 1, "create_id": new_ulid(store.runtime), "stream": "s", "seq": 0}
         body = encode(header) + b'\n{"event": 1}\n'
         await store.create(cell.key, body)
         return body
-    width = 4 if cell.what == "claim" else 20
+    width = 4 if cell.object_kind == "claim" else 20
     chain = Chain(store, cell.path, width=width, hinted=False, floored=False)
-    head = await chain.append(after, {"kind": cell.what})
+    head = await chain.append(after, {"kind": cell.object_kind})
     assert head.entry is not None
     return head.entry.raw
 
@@ -132,7 +132,7 @@ def handle(backend: Backend, runtime: Runtime) -> Store:
 
 
 async def play(cell: Cell, backend: Backend, runtime: Runtime, server: RunningServer) -> str:
-    """What we were told: `created`, or the code of the error."""
+    """The answer to the writer: `created`, or the code of the error."""
     full = Scope().prefix + cell.key
     store = handle(backend, runtime)
     after = await read_before(store, cell)

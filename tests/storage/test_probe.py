@@ -131,7 +131,7 @@ async def test_a_store_that_cannot_be_proven_is_not_opened(
         await open_store(Interposed(memory, before=refuse), runtime, role=Role.API, retry=HASTY)
 
 
-async def test_each_workspace_proves_its_own_place(memory: Backend, runtime: Runtime) -> None:
+async def test_each_workspace_probes_its_own_prefix(memory: Backend, runtime: Runtime) -> None:
     for tenant in ("a", "b"):
         await open_store(memory, runtime, role=Role.API, scope=Scope(tenant))
     keys = [meta.key async for meta in memory.list("")]

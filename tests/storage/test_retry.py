@@ -119,7 +119,7 @@ def test_a_large_object_is_given_more_time() -> None:
     assert retry.patience_ms(64_000_000) == 74_000
 
 
-async def test_a_request_that_hangs_is_given_up_and_sent_again(memory: Backend) -> None:
+async def test_a_request_that_hangs_is_cancelled_and_retried(memory: Backend) -> None:
     hung: list[str] = []
     clock = HandClock()
     runtime = hand_runtime(clock)

@@ -1,4 +1,4 @@
-"""Who may do what where, as a table of its own: written from the design, not from the code (law 4)."""
+"""What each role may do where, as a second table: written from the design, not from the code (law 4)."""
 
 import pytest
 
@@ -67,10 +67,10 @@ HINTERS: dict[str, tuple[str, ...]] = {
     "leases/attempt1.json": ("flow",),
     "leases/floor/attempt1.json": NO_ROLE,  # floors are never overwritten, whatever the pattern says
     "sequence/floor/head.json": NO_ROLE,
-    "_probe/clock.json": ("janitor",),  # by whose stamp it tells the time of the store
+    "_probe/clock.json": ("janitor",),  # its modification time is the time of the store
 }
 
-# Near misses: whoever may create numbers of the chain may create there, but nobody may overwrite.
+# Near misses: a role that creates numbers of the chain may create there, but no role may overwrite.
 NEAR = {
     "manifests/catalog/deeper/head.json": ("compactor",),
     "manifests/head.json": ("compactor",),
@@ -80,7 +80,7 @@ NEAR = {
 
 # The key of a hint lies among the numbers of its chain, whose writers may create there.
 CREATORS |= NEAR | HINTERS
-# But the janitor, who writes those anew that are far behind and makes no numbers.
+# Except the janitor, which rewrites hints that are far behind and creates no numbers.
 CREATORS["sequence/executions/head.json"] = ("api", "flow")
 CREATORS["manifests/catalog/head.json"] = ("compactor",)
 CREATORS["leases/attempt1.json"] = NO_ROLE  # a heartbeat is nothing but a hint
@@ -130,9 +130,7 @@ OUTSIDE = {"api": ("get", "create"), "janitor": ("get", "list", "delete")}
 
 @pytest.mark.parametrize("role", Role)
 @pytest.mark.parametrize("verb", Verb)
-def test_in_places_that_are_not_ours_a_role_may_do_what_the_design_says(
-    role: Role, verb: Verb
-) -> None:
+def test_in_external_locations_a_role_may_do_what_the_design_says(role: Role, verb: Verb) -> None:
     assert may_in_external_location(role, verb) is (verb in OUTSIDE.get(role, NO_ROLE))
 
 

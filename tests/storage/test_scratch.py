@@ -27,7 +27,7 @@ def scratch(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def living() -> Iterator[int]:
-    """The number of another process, which lives as long as the test."""
+    """The id of another process, which lives as long as the test."""
     with subprocess.Popen(["sleep", "60"]) as process:
         yield process.pid
         process.kill()

@@ -1,4 +1,4 @@
-"""Processes that slept through a retention (P7, figure 8): they fork nothing, and are told so."""
+"""Processes that slept through a retention (P7, figure 8): they fork no chain, and get an error."""
 
 import pytest
 
@@ -20,7 +20,7 @@ from tests.storage.recorder import Recorder
 NAP_MS = SHORTEST_RETENTION_MS / 2
 
 
-async def test_a_head_remembered_for_too_long_is_looked_up_again(memory: Backend) -> None:
+async def test_a_head_remembered_for_too_long_is_read_from_the_store(memory: Backend) -> None:
     clock, recorder = HandClock(), Recorder()
     await grown(memory, 4)
     chain = chain_on(memory, recorder, clock)
@@ -35,7 +35,7 @@ async def test_a_head_remembered_for_too_long_is_looked_up_again(memory: Backend
     assert (await chain.head()).number == 10
 
 
-async def test_a_search_that_fell_asleep_is_started_again(memory: Backend) -> None:
+async def test_a_search_that_was_suspended_is_restarted(memory: Backend) -> None:
     clock = HandClock()
     await grown(memory, 4)
 
@@ -77,7 +77,7 @@ async def test_a_sleeper_that_recreates_a_collected_number_gets_unknown(
 async def test_a_sleeper_that_meets_another_at_a_collected_number_gets_unknown(
     memory: Backend,
 ) -> None:
-    # What stands there may have been made anew where our own create had landed before.
+    # The object may be a new one, at a number where our own create had landed before.
     clock = HandClock()
     await grown(memory, 4)
     head = await chain_on(memory, clock=clock).head()

@@ -29,7 +29,7 @@ every_level = pytest.mark.parametrize("level", ["one", "one/two", KEY])
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
-    """A place beside the root that has whatever the key would lead to."""
+    """A directory beside the root that contains the path of every key."""
     outside = tmp_path / "outside"
     (outside / "two").mkdir(parents=True)
     for path in ("x", "two/x"):
@@ -100,7 +100,7 @@ async def test_a_listing_does_not_go_through_a_link(
         try:
             metas = [meta async for meta in backend.list(prefix)]
         except ArcoError:
-            assert prefix.startswith(level)  # who asks for the link itself is told
+            assert prefix.startswith(level)  # a listing of the link itself is an error
             continue
         assert level not in [meta.key for meta in metas]  # a link is no object
         assert not any("only-outside" in meta.key for meta in metas)

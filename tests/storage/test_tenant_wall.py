@@ -108,7 +108,7 @@ def hostile_names() -> list[str]:
 
 
 class Attacker:
-    """Tries every verb with every name, and takes down what was answered and what was made."""
+    """Tries every verb with every name, and records the answers and the created keys."""
 
     def __init__(self, backend: Backend, runtime: Runtime) -> None:
         self._api = Store(backend, runtime, scope=OURS, role=Role.API)
@@ -172,7 +172,7 @@ async def test_ten_thousand_hostile_names_reach_nothing_outside_their_scope(
         on_disk = {path for path in tmp_path.rglob("*") if path.is_file()}
         assert on_disk == {tmp_path / "secret", *(root / key for key in stored)}
     assert attacker.refused > NAMES
-    assert len(attacker.created_keys) > 100  # or the names were too hostile to tell
+    assert len(attacker.created_keys) > 100  # or all names were refused and the test proves nothing
     figure(
         f"tenant wall, {kind}: {NAMES} hostile names, {len(attacker.created_keys)} objects made in scope, "
         "0 bytes read or written outside"

@@ -115,7 +115,7 @@ class Bucket(Generic[R]):
         spans = (
             [(source.label(index), depth, index) for index in span]
             if len(span := source.span(parent, after)) < _CHUNK
-            else _lazily(source, depth, span)
+            else _iterate_lazily(source, depth, span)
             for depth, source in enumerate(self._sources)
         )
         return cast("Iterator[tuple[KeyValue, int, int]]", merge(*spans))
@@ -143,6 +143,8 @@ class Bucket(Generic[R]):
         ]
 
 
-def _lazily(source: RowSource, depth: int, span: range) -> Iterator[tuple[KeyValue, int, int]]:
+def _iterate_lazily(
+    source: RowSource, depth: int, span: range
+) -> Iterator[tuple[KeyValue, int, int]]:
     for index in span:
         yield source.label(index), depth, index

@@ -173,7 +173,7 @@ class Committer:
     async def _settle(self, group: list[PendingRequest]) -> None:
         """Repeat passes until every request of the group is answered."""
         stall_detector = StallDetector()
-        while requests := self._in_time(unanswered(group)):
+        while requests := self._refuse_overdue(unanswered(group)):
             try:
                 token, snapshot = await self._start(requests)
                 await stall_detector.refuse(self._runtime, snapshot.number, len(requests))
@@ -227,7 +227,7 @@ class Committer:
             snapshot = await self.reader.head()  # the previous holder of the lease has published
         return cast("int", token), cast("Snapshot", snapshot)
 
-    def _in_time(self, requests: list[PendingRequest]) -> list[PendingRequest]:
+    def _refuse_overdue(self, requests: list[PendingRequest]) -> list[PendingRequest]:
         now = self._runtime.clock.elapsed_ms()
         for pending in requests:
             if now - pending.arrived_ms > _MAX_MS:

@@ -77,14 +77,14 @@ def tokens(text: str) -> list[Token]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None or match.lastgroup is None:
-            raise refusal(at, _why_not(text[at]))
+            raise refusal(at, _character_problem(text[at]))
         if match.lastgroup != "space":
             read.append(Token(match.lastgroup, match[0], at))
         at = match.end()
     return [*read, Token("end", "", len(text))]
 
 
-def _why_not(letter: str) -> str:
+def _character_problem(letter: str) -> str:
     if letter in _UNCLOSED:
         return f"{_UNCLOSED[letter]} is never closed"
     return f"unexpected {letter!r}; a field's name that holds it needs backticks around it"

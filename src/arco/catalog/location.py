@@ -80,7 +80,7 @@ def normalize_location(location: str) -> str:
         raise Invalid("a location has no query and no fragment")
     _refuse_odd_bucket(scheme, parts.netloc, host)
     if parts.path and not parts.path.startswith("/"):
-        raise Invalid(f"a location has two slashes behind its scheme: {scheme}://")
+        raise Invalid(f"a location has two slashes after its scheme: {scheme}://")
     check_escapes(parts.path)
     path = parts.path.rstrip("/")
     return f"{scheme}://{parts.netloc}{path}/"
@@ -118,7 +118,7 @@ def check_escapes(path: str) -> None:
         if any(part in ("", ".", "..") for part in parts):
             raise Invalid("a location has no empty part, '.' or '..' in its path")
         if "\\" in decoded or not decoded.isprintable():
-            raise Invalid("a location hides no backslash and no control characters in escapes")
+            raise Invalid("a location must not contain escaped backslashes or control characters")
         decoded, before = _unescape(decoded), decoded
     if decoded != before:
         raise Invalid(
@@ -129,20 +129,20 @@ def check_escapes(path: str) -> None:
 def _refuse_odd_bucket(scheme: str, netloc: str, host: str) -> None:
     """`Invalid` unless the part between scheme and path is just the name of a bucket."""
     if "%" in netloc:
-        raise Invalid("a location names its bucket without escapes")
+        raise Invalid("the bucket of a location must not be percent-encoded")
     if "@" in netloc and (scheme not in _WITH_CONTAINER_BEFORE_AT or ":" in netloc):
         raise Invalid("a location must not contain credentials")
     if scheme == "file" and host:
-        raise Invalid("a file location names no host: write file:///path")
+        raise Invalid("a file location must not name a host: write file:///path")
     if scheme not in ("file", "hdfs") and not host:
-        raise Invalid(f"a location names a bucket: {scheme}://bucket/path")
+        raise Invalid(f"the location lacks a bucket: write {scheme}://bucket/path")
 
 
 def _unescape(text: str) -> str:
     try:
         return unquote(text, errors="strict")
     except UnicodeDecodeError as problem:
-        raise Invalid("a location has no escapes that are not UTF-8") from problem
+        raise Invalid("the percent-encoded bytes of a location must be UTF-8") from problem
 
 
 def comparison_key(location: str) -> str:

@@ -140,7 +140,7 @@ class PublicationLog:
         # Not an `LruCache`: None is a value (an entry without a publication), and the oldest goes first.
         self._publications: OrderedDict[tuple[str, int], Publication | None] = OrderedDict()
 
-    async def own(
+    async def own_publication(
         self, chain: Chain, attempt: DispatchedAttempt, head: Head
     ) -> NumberedPublication | None:
         """The attempt's own publication up to `head`; None if it may publish after it.

@@ -42,7 +42,7 @@ class SnapshotReader:
         self.domain = domain
         self.chain = manifests_of(store, domain)
         self._files = StateFileCache(store, capacity_bytes=cache_bytes)
-        self.nothing = Snapshot(self._files, None)
+        self.empty_snapshot = Snapshot(self._files, None)
         self._recent = LruCache[str, Snapshot](_SNAPSHOTS)
         # Never read: the reference keeps the running task from being garbage-collected.
         self._warming_task: Task[None] | None = None
@@ -50,7 +50,7 @@ class SnapshotReader:
     async def head(self) -> Snapshot:
         """The newest snapshot: it includes all that was published before this call."""
         head = await self.chain.head(glimpse=self._begin)
-        return self.nothing if head.entry is None else self._snapshot(head.entry)
+        return self.empty_snapshot if head.entry is None else self._snapshot(head.entry)
 
     def remembered(self) -> Snapshot | None:
         """The snapshot that was read last, if it is fresh: costs no request, may not be the newest."""

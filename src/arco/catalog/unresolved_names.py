@@ -49,9 +49,9 @@ class UnresolvedNames:
 
     async def open(self) -> frozenset[str]:
         """The ids that are unresolved now."""
-        return (await self.look()).open
+        return (await self.read_ids()).open
 
-    async def look(self) -> UnresolvedIds:
+    async def read_ids(self) -> UnresolvedIds:
         """The ids that are unresolved now, and the number of the entry."""
         head = await self.chain.head()
         return UnresolvedIds(head.number, frozenset(_ids(head)))

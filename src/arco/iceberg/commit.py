@@ -206,7 +206,10 @@ class CommitWork(FixedIdsWork):
         task = published_attempt(base.metadata, prepared.metadata)
         if task is None:
             return prepared
-        if await self._context.published.own(chain, task, table_head.chain_head) is not None:
+        if (
+            await self._context.published.own_publication(chain, task, table_head.chain_head)
+            is not None
+        ):
             return None
         pointer = msgspec.structs.replace(prepared.pointer, publication=task.publication())
         return replace(prepared, pointer=pointer)

@@ -197,7 +197,7 @@ class LedgerWriter:
             self._stream = None
             if self._clock.elapsed_ms() - started > FRESH_MS:
                 # This process slept: the segment may have been folded and collected before the seal.
-                raise Unknown("the stream was sealed while this append was asleep") from conflict
+                raise Unknown("the stream was sealed while this append was suspended") from conflict
             segment = await find_segment(self._store, self._domain, stream.id, stream.next_seq)
             if segment is None or not segment.seal:
                 raise Corrupt(f"another writer has written to stream {stream.id}") from None

@@ -83,7 +83,7 @@ class SnapshotSelector:
             # A domain of events is empty before its first manifest; the catalog is not. And a query does
             # not fail because the statistics of its tables are retained for a shorter time.
             if joined or (domain != DOMAIN and await reader.chain.floor() == 0):
-                return reader.nothing
+                return reader.empty_snapshot
             raise
 
 

@@ -50,7 +50,7 @@ def open_coordinator_lock(
     process = f"process {os.getpid()}{_BRIEFLY if briefly else ''}"
     if parsed.scheme == "file":
         name = f"runs-{scope.tenant}-{scope.workspace}.lock"
-        file = Path(parsed.place) / ".arco" / name
+        file = Path(parsed.location) / ".arco" / name
         return FileLock(file, address.describe(), store.runtime.tasks.event(), process)
     if parsed.scheme == "memory":
         return NoLock(store.runtime.tasks.event())

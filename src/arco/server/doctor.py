@@ -58,7 +58,7 @@ async def check_store(
     is_local = address.scheme == "file"
     try:
         if is_local:
-            yield check_file_system(Path(address.place))
+            yield check_file_system(Path(address.location))
         elif address.scheme == "memory":
             yield DoctorFinding("memory", FindingStatus.NOTE, "of this process", _LOST_AT_RESTART)
         backend = workspace.backend(runtime, create=is_local and _is_prepared(address))
@@ -140,7 +140,7 @@ def check_java() -> DoctorFinding:
 
 def _is_prepared(address: Address) -> bool:
     """Whether a new store may be meant: a directory that does not exist is misspelt."""
-    return Path(address.place).is_dir()
+    return Path(address.location).is_dir()
 
 
 def check_file_system(directory: Path) -> DoctorFinding:

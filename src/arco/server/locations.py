@@ -84,7 +84,7 @@ def _address(text: str) -> "Address":
     if address.scheme == "memory":
         raise Invalid("--allow-location takes a place that engines can read, not memory")
     if address.scheme == "file":
-        return Address("file", os.path.normpath(address.place))
+        return Address("file", os.path.normpath(address.location))
     return address
 
 
@@ -102,10 +102,10 @@ def _prefixes(text: str) -> tuple[str, ...]:
 
     address = _address(text)
     if address.scheme == "file":
-        return (canonical(f"file://{address.place}"),)
-    below = f"{address.place}/{address.prefix}"
+        return (canonical(f"file://{address.location}"),)
+    below = f"{address.location}/{address.prefix}"
     account = address.options.get("account")
     if address.scheme == "az" and account:
-        host = f"{address.place}@{account}.{_AZURE_HOST}"
+        host = f"{address.location}@{account}.{_AZURE_HOST}"
         return canonical(f"az://{below}"), canonical(f"abfss://{host}/{address.prefix}")
     return (canonical(f"{address.scheme}://{below}"),)

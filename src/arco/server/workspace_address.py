@@ -88,7 +88,7 @@ class WorkspaceAddress:
     def exists(self) -> bool:
         """Whether a store may exist there; False only for a local directory that holds none."""
         address = self.address()
-        return address.scheme != "file" or _holds_a_store(Path(address.place))
+        return address.scheme != "file" or _holds_a_store(Path(address.location))
 
     def _check_exists(self) -> None:
         if not self.exists():
@@ -103,7 +103,7 @@ class WorkspaceAddress:
         if address.scheme != "file":
             named += ["--store", self.store or str(address)]
         elif (self.root, self.store) != (None, None):
-            named += ["--root", address.place]
+            named += ["--root", address.location]
         for flag, name in (("--tenant", self.tenant), ("--workspace", self.workspace)):
             if name != _DEFAULT_NAME:
                 named += [flag, name]
@@ -124,22 +124,22 @@ class WorkspaceAddress:
         if address.scheme == "memory":
             return ()
         if address.scheme == "file":
-            return (Path(os.path.normpath(address.place)).as_uri() + "/",)
+            return (Path(os.path.normpath(address.location)).as_uri() + "/",)
         schemes = _SCHEMES.get(address.scheme, (address.scheme,))
-        return tuple(f"{each}://{address.place}/{address.prefix}" for each in schemes)
+        return tuple(f"{each}://{address.location}/{address.prefix}" for each in schemes)
 
     def location_root(self) -> str:
         """The URL prefix of managed tables' locations. Engines use it as written: nothing is escaped."""
         address = self.address()
         if address.scheme == "file":
-            root = f"file://{os.path.normpath(address.place)}/"
+            root = f"file://{os.path.normpath(address.location)}/"
         elif address.scheme == "az" and "account" in address.options:
-            host = f"{address.place}@{address.options['account']}.dfs.core.windows.net"
+            host = f"{address.location}@{address.options['account']}.dfs.core.windows.net"
             root = f"abfss://{host}/{address.prefix}"
         elif address.scheme == "memory":
             root = "memory://"
         else:
-            root = f"{address.scheme}://{address.place}/{address.prefix}"
+            root = f"{address.scheme}://{address.location}/{address.prefix}"
         return root + self.scope().prefix
 
     def disk(self) -> "Callable[[], DiskSpace] | None":
@@ -151,7 +151,7 @@ class WorkspaceAddress:
             return None
 
         def measure() -> DiskSpace:
-            disk = os.statvfs(address.place)
+            disk = os.statvfs(address.location)
             return DiskSpace(disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize)
 
         return measure
@@ -176,7 +176,7 @@ class WorkspaceAddress:
                 f"set {KEY_FILE} to a file with the installation's key: this store cannot hold it"
             )
         self._check_exists()
-        return installation_key(Path(address.place) / ".arco" / "key", rng)
+        return installation_key(Path(address.location) / ".arco" / "key", rng)
 
 
 def _missing_key(path: str) -> NotFound:

@@ -29,14 +29,14 @@ class Address:
     """The location of a store."""
 
     scheme: str
-    place: str  # a directory, bucket or container
+    location: str  # a directory, bucket or container
     prefix: str = ""
     options: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """The address for messages and logs; it has no secrets."""
         path = f"/{self.prefix.rstrip('/')}" if self.prefix else ""
-        return f"{self.scheme}://{self.place}{path}"
+        return f"{self.scheme}://{self.location}{path}"
 
 
 def parse_address(text: str) -> Address:

@@ -164,12 +164,12 @@ def _client(address: Address) -> ObjectStore:
         return MemoryStore()
     if address.scheme == "s3":
         config = _s3_config(address.options)
-        return S3Store(address.place, config=config, client_options=client, retry_config=retry)
+        return S3Store(address.location, config=config, client_options=client, retry_config=retry)
     if address.scheme == "gs":
         gcs = _gcs_config(endpoint, emulated=emulated)
-        return GCSStore(address.place, config=gcs, client_options=client, retry_config=retry)
+        return GCSStore(address.location, config=gcs, client_options=client, retry_config=retry)
     azure = _azure_config(address.options)
-    return AzureStore(address.place, config=azure, client_options=client, retry_config=retry)
+    return AzureStore(address.location, config=azure, client_options=client, retry_config=retry)
 
 
 def _s3_config(options: dict[str, str]) -> "S3Config":

@@ -42,7 +42,9 @@ def open_backend(
     if address.scheme == "file":
         from arco.storage.local import LocalBackend
 
-        return LocalBackend(Path(address.place), runtime, fsync=fsync, signer=signer, shared=shared)
+        return LocalBackend(
+            Path(address.location), runtime, fsync=fsync, signer=signer, shared=shared
+        )
     from arco.storage.cloud import CloudBackend, connect
 
     own = signer if address.scheme == "memory" else None

@@ -137,7 +137,7 @@ class SnapshotReads:
         self._tasks = tasks
         # Late bound: tests replace `reader.head`.
         self._heads = SharedRead(lambda: reader.head(), tasks)  # noqa: PLW0108
-        self._unresolved = None if unresolved is None else SharedRead(unresolved.look, tasks)
+        self._unresolved = None if unresolved is None else SharedRead(unresolved.read_ids, tasks)
 
     async def head(self) -> Snapshot:
         """The newest snapshot, by a read that begins after this call."""

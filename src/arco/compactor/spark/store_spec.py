@@ -41,7 +41,7 @@ def make_store_spec(address: Address, scope: Scope, *, fsync: bool = True) -> St
         )
     return StoreSpec(
         scheme=address.scheme,
-        place=address.place,
+        place=address.location,
         prefix=address.prefix,
         options=address.options,
         tenant=scope.tenant,

@@ -147,14 +147,14 @@ class ParquetTables:
         row = await self._table(staged.table_id)
         chain = self._pointers.chain(staged.table_id)
         # Answer a repeated or fenced request before any file is looked up.
-        own = await self._published.own(chain, attempt, await chain.head())
+        own = await self._published.own_publication(chain, attempt, await chain.head())
         if own is not None:
             return await _published_version(chain, own.number)
         await _require_files(self._store, managed_location(row.table_id), staged)
         async with self._table_lock.hold(staged.table_id):
             while True:
                 head = await chain.head()
-                own = await self._published.own(chain, attempt, head)
+                own = await self._published.own_publication(chain, attempt, head)
                 if own is not None:
                     return await _published_version(chain, own.number)
                 publication = attempt.publication()
