@@ -74,7 +74,9 @@ class CompactionSetup:
             policy=policy,
         )
 
-    async def tell(self, writer: LedgerWriter, *names: str, at: datetime | None = None) -> None:
+    async def report_started(
+        self, writer: LedgerWriter, *names: str, at: datetime | None = None
+    ) -> None:
         """Append that these executions have begun, in one segment."""
         await writer.append([self.started(name, at=at) for name in names])
         self.reported += names
@@ -174,16 +176,16 @@ async def state_of(
     if manifest.base.index is not None:
         for name, buckets in (await read_index(store, manifest.base.index)).tables.items():
             files.setdefault(name, []).extend(buckets.values())
-    found = {}
+    rows_by_table = {}
     for name, refs in sorted(files.items()):
         table = TIER2[manifest.domain][name]
         read = [await read_rows(store, table, ref) for ref in refs]
         rows = fold(table, pa.concat_tables([table.schema.empty_table(), *read]))
         bound = None if hidden else manifest.retained_from.get(name)
-        kept = retain(table, rows, bound)
-        if kept.num_rows:
-            found[name] = kept
-    return found
+        retained_rows = retain(table, rows, bound)
+        if retained_rows.num_rows:
+            rows_by_table[name] = retained_rows
+    return rows_by_table
 
 
 def open_setup(seed: int = 0) -> CompactionSetup:
@@ -199,11 +201,11 @@ def open_stamped() -> Stamped:
     return stamped
 
 
-async def tell_all(setup: CompactionSetup, writers: Sequence[LedgerWriter], rounds: int) -> None:
+async def report_all(setup: CompactionSetup, writers: Sequence[LedgerWriter], rounds: int) -> None:
     """Every writer appends so many segments, all at once."""
 
     async def one(number: int, writer: LedgerWriter) -> None:
         for n in range(rounds):
-            await setup.tell(writer, f"e{number}-{n:03d}")
+            await setup.report_started(writer, f"e{number}-{n:03d}")
 
     await asyncio.gather(*(one(number, writer) for number, writer in enumerate(writers)))

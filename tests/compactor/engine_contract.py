@@ -112,9 +112,9 @@ async def test_late_events_are_counted_and_not_folded(engine_setup: EngineSetup)
     since = {"executions": NOON + timedelta(seconds=4)}
     job = fold_job(engine_setup.store, DOMAIN, segments, retained_from=since)
     folded = await engine_setup.engine.fold(job)
-    found = await engine_setup.rows(*folded.files)
-    kept = [row["execution_id"] for row in found["executions"]]
-    assert kept == [f"run-{n}" for n in range(4, 10)]
+    rows = await engine_setup.rows(*folded.files)
+    execution_ids = [row["execution_id"] for row in rows["executions"]]
+    assert execution_ids == [f"run-{n}" for n in range(4, 10)]
     assert (folded.counts.events, folded.counts.late) == (10, 4)
 
 
@@ -167,9 +167,9 @@ async def test_rows_that_are_no_longer_retained_leave_the_base_and_are_counted(
     since = {"tasks": NOON + timedelta(seconds=700)}
     merged = await engine_setup.merge(merge_parts(tail, into_base=True), retained_from=since)
     before, after = await engine_setup.rows(*tail), await engine_setup.rows(*merged.files)
-    kept = [row for row in before["tasks"] if row["_occurred_at"] >= since["tasks"]]
-    assert after == before | {"tasks": kept}
-    assert merged.forgotten == len(before["tasks"]) - len(kept) > 0
+    retained_rows = [row for row in before["tasks"] if row["_occurred_at"] >= since["tasks"]]
+    assert after == before | {"tasks": retained_rows}
+    assert merged.forgotten == len(before["tasks"]) - len(retained_rows) > 0
 
 
 async def test_a_bucket_whose_rows_have_all_left_has_no_file(engine_setup: EngineSetup) -> None:
@@ -194,9 +194,9 @@ async def test_a_missing_file_of_the_tail_is_corrupt(engine_setup: EngineSetup) 
     tail = await engine_setup.fold(await engine_setup.segments(13, lines=50, each=50))
     part, *_ = merge_parts(tail, into_base=True)
     lost = tuple(replace(ref, path=ref.path + "x") for ref in part.tail)
-    gone = replace(part, tail=lost)
+    lost_part = replace(part, tail=lost)
     with pytest.raises(Corrupt, match="is missing"):
-        await engine_setup.merge((gone,))
+        await engine_setup.merge((lost_part,))
 
 
 async def test_a_part_without_buckets_is_refused(engine_setup: EngineSetup) -> None:

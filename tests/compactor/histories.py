@@ -99,10 +99,10 @@ async def rows_in(store: Store, domain: str, files: Iterable[NewStateFile]) -> R
 
 
 def by_table(files: Iterable[NewStateFile]) -> dict[str, tuple[FileRef, ...]]:
-    found: dict[str, tuple[FileRef, ...]] = {}
+    refs_by_table: dict[str, tuple[FileRef, ...]] = {}
     for new in files:
-        found[new.table] = (*found.get(new.table, ()), new.file)
-    return found
+        refs_by_table[new.table] = (*refs_by_table.get(new.table, ()), new.file)
+    return refs_by_table
 
 
 def merge_parts(

@@ -35,17 +35,17 @@ class InProcessEngine:
         files: list[NewStateFile] = []
         forgotten = 0
         for part in job.parts:
-            made, left = await merge_part(self._store, job, part)
-            files += made
-            forgotten += left
+            part_files, forgotten_rows = await merge_part(self._store, job, part)
+            files += part_files
+            forgotten += forgotten_rows
         return MergeResult(files=tuple(files), forgotten=forgotten)
 
 
 async def write_files(store: Store, job: FoldJob, blobs: Iterable[Blob]) -> list[NewStateFile]:
     """The files of all these blobs."""
     files = ShardFileWriter(store, job)
-    made = [await files.add(blob.table, blob.shard, blob.data) for blob in blobs]
+    finished_files = [await files.add(blob.table, blob.shard, blob.data) for blob in blobs]
     return [
-        *(each for each in made if each is not None),
+        *(each for each in finished_files if each is not None),
         *[each async for each in files.finish()],
     ]

@@ -61,21 +61,21 @@ class OnlyMarks:
 
 @dataclass
 class SimulatedCatalog:
-    """One store, one API process after another, and what each manifest said when it was new."""
+    """One store, one API process after another, and the rows of each manifest when it was new."""
 
-    calm: Calm
+    simulation: Calm
     compactor: CatalogCompactor
-    said: dict[int, Rows] = field(default_factory=dict)
-    born_ms: dict[int, float] = field(default_factory=dict)
+    rows_by_manifest: dict[int, Rows] = field(default_factory=dict)
+    published_ms: dict[int, float] = field(default_factory=dict)
     tables: int = 0
     _committer: Committer | None = None
 
     def backend(self) -> Backend:
-        return SimBackend(self.calm.objects, self.calm.incarnation)
+        return SimBackend(self.simulation.objects, self.simulation.incarnation)
 
     def store(self, role: Role, *, before: Step = nothing) -> Store:
         backend = Interposed(self.backend(), before=before)
-        return Store(backend, self.calm.runtime, scope=Scope(), role=role, retry=PATIENT)
+        return Store(backend, self.simulation.runtime, scope=Scope(), role=role, retry=PATIENT)
 
     def committer(
         self, compactor: CompactorPort | None = None, *, life_ms: float = 6 * HOUR_MS
@@ -134,17 +134,17 @@ class SimulatedCatalog:
         await self.pass_hours(0.1)
 
     async def pass_hours(self, hours: float) -> None:
-        await self.calm.clock.sleep(hours * HOUR_MS)
+        await self.simulation.clock.sleep(hours * HOUR_MS)
 
     async def remember(self) -> None:
         """Note what is new; asked soon after each change, as it also notes the time."""
         reader = SnapshotReader(self.store(Role.READER))
         head = (await reader.head()).number
         for number in range(await reader.chain.floor(), head + 1):
-            if number not in self.said:
+            if number not in self.rows_by_manifest:
                 snapshot = await reader.at_number(number)
-                self.said[number] = await all_rows(reader.store, snapshot)
-                self.born_ms[number] = self.calm.clock.elapsed_ms()
+                self.rows_by_manifest[number] = await all_rows(reader.store, snapshot)
+                self.published_ms[number] = self.simulation.clock.elapsed_ms()
 
     async def collect(
         self,
@@ -167,23 +167,27 @@ class SimulatedCatalog:
         return await verify(self.store(Role.JANITOR), DOMAIN, everything=True)
 
     async def assert_whole(self) -> None:
-        """All that is kept says what it said; all that is younger than the retention is kept."""
+        """Kept manifests have the rows that they had; all that are younger than the retention are kept."""
         report = await self.verify()
         assert report.ok, report.problem
         await self.remember()
         reader = SnapshotReader(self.store(Role.READER))
         for number in range(report.floor, report.head + 1):
             snapshot = await reader.at_number(number)
-            assert await all_rows(reader.store, snapshot) == self.said[number]
-        now_ms = self.calm.clock.elapsed_ms()
-        young = [n for n in self.said if now_ms - self.born_ms.get(n + 1, now_ms) < RETENTION_MS]
+            assert await all_rows(reader.store, snapshot) == self.rows_by_manifest[number]
+        now_ms = self.simulation.clock.elapsed_ms()
+        young = [
+            n
+            for n in self.rows_by_manifest
+            if now_ms - self.published_ms.get(n + 1, now_ms) < RETENTION_MS
+        ]
         assert report.floor <= min(young)
 
     def paths(self, prefix: str = "") -> list[str]:
         root = Scope().prefix
         return [
             key.removeprefix(root)
-            for key in list(self.calm.objects.keys())
+            for key in list(self.simulation.objects.keys())
             if key.startswith(root + prefix)
         ]
 
@@ -193,15 +197,15 @@ def in_simulated_catalog(
 ) -> None:
     """Run a scenario on a new catalog with a schema `s`."""
 
-    async def whole(calm: Calm) -> None:
+    async def run_scenario(simulation: Calm) -> None:
         retention = timedelta(milliseconds=RETENTION_MS)
-        backend = SimBackend(calm.objects, calm.incarnation)
-        store = Store(backend, calm.runtime, scope=Scope(), role=Role.COMPACTOR)
-        sim = SimulatedCatalog(calm, CatalogCompactor(store, retention=retention))
+        backend = SimBackend(simulation.objects, simulation.incarnation)
+        store = Store(backend, simulation.runtime, scope=Scope(), role=Role.COMPACTOR)
+        sim = SimulatedCatalog(simulation, CatalogCompactor(store, retention=retention))
         sim._committer = sim.committer()
         await ensure_default(sim._committer)
         await sim.do(CreateSchema(catalog="default", name="s"))
         await scenario(sim)
         await sim.restart()
 
-    simulate(whole, hours=hours)
+    simulate(run_scenario, hours=hours)

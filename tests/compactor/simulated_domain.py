@@ -62,31 +62,33 @@ DOMAIN = EXECUTIONS_DOMAIN
 RETENTION_MS = int(24 * HOUR_MS)
 LIFE_MS = int(6 * HOUR_MS)
 
-Found = tuple[list[Segment], Watermark]
+NewSegments = tuple[list[Segment], Watermark]
 
 
 @dataclass
 class SimulatedDomain:
     """One store, a writer at a time, and how many events were written."""
 
-    calm: Calm
+    simulation: Calm
     reported: int = 0
     _writer: LedgerWriter | None = None
 
     def store(self, role: Role, *, before: Step = nothing) -> Store:
-        backend = Interposed(SimBackend(self.calm.objects, self.calm.incarnation), before=before)
-        return Store(backend, self.calm.runtime, scope=Scope(), role=role, retry=PATIENT)
+        backend = Interposed(
+            SimBackend(self.simulation.objects, self.simulation.incarnation), before=before
+        )
+        return Store(backend, self.simulation.runtime, scope=Scope(), role=role, retry=PATIENT)
 
     async def pass_hours(self, hours: float) -> None:
-        await self.calm.clock.sleep(hours * HOUR_MS)
+        await self.simulation.clock.sleep(hours * HOUR_MS)
 
-    async def tell(self, segments: int = 1) -> str:
-        """Append events, one a segment; which stream has them."""
+    async def append_events(self, segments: int = 1) -> str:
+        """Append segments of one event each, and return their stream."""
         if self._writer is None:
             self._writer = LedgerWriter(self.store(Role.API), DOMAIN, life_ms=LIFE_MS)
         stream = ""
         for _ in range(segments):
-            stream = (await self._writer.append([note(self.calm.runtime)])).stream
+            stream = (await self._writer.append([note(self.simulation.runtime)])).stream
             self.reported += 1
         return stream
 
@@ -97,7 +99,7 @@ class SimulatedDomain:
         self._writer = None
 
     def kill(self) -> None:
-        """End the writer without a word."""
+        """End the writer without a seal."""
         self._writer = None
 
     async def fold(self, *, before: Step = nothing, retained_from: datetime | None = None) -> int:
@@ -107,7 +109,7 @@ class SimulatedDomain:
         parent = manifest_at(head)
         old = Watermark() if parent is None else parent.watermark
         segments, mark = await read_on(publisher.store, old)
-        attempt = new_attempt_ulid(self.calm.runtime, orphan_mark(parent))
+        attempt = new_attempt_ulid(self.simulation.runtime, orphan_mark(parent))
         files = [
             (table.name, *new_file(table, rows, f"000{len(segments):09d}-{attempt}"))
             for table, rows in rows_of(segments)
@@ -117,7 +119,7 @@ class SimulatedDomain:
             tail[name] = (*tail.get(name, ()), ref)
         change = ManifestChange(
             kind=CommitKind.FOLD,
-            commit_ulid=new_ulid(self.calm.runtime),
+            commit_ulid=new_ulid(self.simulation.runtime),
             tail=tail,
             base=Base() if parent is None else parent.base,
             changes_rows=bool(files),
@@ -139,7 +141,7 @@ class SimulatedDomain:
         head = await publisher.chain.head()
         parent = manifest_at(head)
         assert parent is not None
-        attempt = new_attempt_ulid(self.calm.runtime, orphan_mark(parent))
+        attempt = new_attempt_ulid(self.simulation.runtime, orphan_mark(parent))
         rows = await all_rows(publisher.store, parent)
         files: list[NewFile] = []
         buckets: dict[str, FileRef] = {}
@@ -150,16 +152,16 @@ class SimulatedDomain:
             buckets[str(bucket)] = files[-1][0]  # type: ignore[assignment]  # a file of ours
         raw = json.encode(BaseIndex(tables={EXECUTIONS.name: buckets}))
         index = Ref(path=index_path(DOMAIN, attempt), sha256=sha256_hex(raw))
-        whole = {}
+        quarantine_base = {}
         if QUARANTINE.name in rows:
             ref, body = new_file(QUARANTINE, rows[QUARANTINE.name], f"000{0:09d}-{attempt}")
-            whole = {QUARANTINE.name: ref}
+            quarantine_base = {QUARANTINE.name: ref}
             files.append((ref, body))
         change = ManifestChange(
             kind=CommitKind.MERGE,
-            commit_ulid=new_ulid(self.calm.runtime),
+            commit_ulid=new_ulid(self.simulation.runtime),
             tail={},
-            base=Base(unbucketed=whole, index=index),
+            base=Base(unbucketed=quarantine_base, index=index),
             files=[*files, (index, raw)],
         )
         return (await publisher.publish(head, change)).number
@@ -171,7 +173,7 @@ class SimulatedDomain:
             if verb == "create" and "/manifests/" in key:
                 raise PowerCut
 
-        await self.tell()
+        await self.append_events()
         try:
             await self.fold(before=die)
         except PowerCut:
@@ -211,30 +213,34 @@ class SimulatedDomain:
         root = Scope().prefix
         return sorted(
             key.removeprefix(root)
-            for key in list(self.calm.objects.keys())
+            for key in list(self.simulation.objects.keys())
             if key.startswith(root + prefix)
         )
 
     async def remove(self, path: str) -> None:
         """As a careless operator would."""
-        await SimBackend(self.calm.objects, self.calm.incarnation).delete(Scope().prefix + path)
+        await SimBackend(self.simulation.objects, self.simulation.incarnation).delete(
+            Scope().prefix + path
+        )
 
     async def overwrite(self, path: str, raw: bytes) -> None:
-        await SimBackend(self.calm.objects, self.calm.incarnation).put(Scope().prefix + path, raw)
+        await SimBackend(self.simulation.objects, self.simulation.incarnation).put(
+            Scope().prefix + path, raw
+        )
 
 
-async def read_on(store: Store, mark: Watermark) -> Found:
+async def read_on(store: Store, mark: Watermark) -> NewSegments:
     """The segments that are new since a watermark, and the watermark after them."""
-    slots, found = slot_chain(store, DOMAIN), list[Segment]()
+    slots, segments = slot_chain(store, DOMAIN), list[Segment]()
     while (entry := await slots.find(mark.frontier)) is not None:
         mark = mark.registered(entry.body(Slot).stream)
-    for stream, last in mark.open.items():
-        seq = last + 1
+    for stream, last_seq in mark.open.items():
+        seq = last_seq + 1
         while (segment := await find_segment(store, DOMAIN, stream, seq)) is not None:
-            found.append(segment)
+            segments.append(segment)
             mark = mark.folded(stream, seq, seal=segment.seal)
             seq += 1
-    return found, mark
+    return segments, mark
 
 
 def size_of(segment: Segment) -> int:
@@ -242,15 +248,15 @@ def size_of(segment: Segment) -> int:
     header = SegmentHeader(
         format=1, create_id=segment.stream, stream=segment.stream, seq=segment.seq
     )
-    whole = b"\n".join([json.encode(header), *segment.lines, b""])
-    return 0 if segment.seal else len(whole)
+    encoded = b"\n".join([json.encode(header), *segment.lines, b""])
+    return 0 if segment.seal else len(encoded)
 
 
 def spans(segments: list[Segment]) -> dict[str, tuple[int, int]]:
-    found: dict[str, tuple[int, int]] = {}
+    seqs_by_stream: dict[str, tuple[int, int]] = {}
     for each in segments:
-        found[each.stream] = (found.get(each.stream, (each.seq, 0))[0], each.seq)
-    return found
+        seqs_by_stream[each.stream] = (seqs_by_stream.get(each.stream, (each.seq, 0))[0], each.seq)
+    return seqs_by_stream
 
 
 def rows_of(segments: list[Segment]) -> list[tuple[StateTable, pa.Table]]:
@@ -262,8 +268,8 @@ def rows_of(segments: list[Segment]) -> list[tuple[StateTable, pa.Table]]:
             at = utc(1_000 * (segment.seq + 1))
             runs.append({"execution_id": run, "status": "RUNNING", "_occurred_at": at})
         if segment.lines:
-            place = {"stream": segment.stream, "segment": segment.seq, "line": 1}
-            bad.append({**place, "reason": "for the sake of it"})
+            position = {"stream": segment.stream, "segment": segment.seq, "line": 1}
+            bad.append({**position, "reason": "for the sake of it"})
     pairs = ((EXECUTIONS, runs), (QUARANTINE, bad))
     return [(table, table_of(table, rows)) for table, rows in pairs if rows]
 
@@ -301,7 +307,7 @@ def in_simulated_domain(
 ) -> None:
     """Run a scenario on an empty domain."""
 
-    async def whole(calm: Calm) -> None:
-        await scenario(SimulatedDomain(calm))
+    async def run_scenario(simulation: Calm) -> None:
+        await scenario(SimulatedDomain(simulation))
 
-    simulate(whole, hours=hours)
+    simulate(run_scenario, hours=hours)

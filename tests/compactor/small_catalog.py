@@ -13,7 +13,7 @@ from arco.storage.roles import Role
 from tests.catalog.catalog_setup import SCOPE, CatalogSetup, open_setup, spec, started, t
 from tests.compactor.dict_backend import DictBackend
 
-LAST = 12  # the number of its head
+HEAD_NUMBER = 12  # the number of its head
 HEAD = f"manifests/{DOMAIN}/head.json"
 
 
@@ -71,7 +71,7 @@ def paths(stored: dict[str, bytes], pattern: str) -> list[str]:
 
 
 def resealed(raw: bytes) -> bytes:
-    """A link that somebody has changed and given a checksum that fits again."""
+    """An object that was changed and given a checksum that fits."""
     return checksummed(raw[: raw.rindex(b',"checksum":"')] + b"}")
 
 

@@ -133,9 +133,9 @@ async def test_a_merge_changes_no_row_and_a_rebuild_gives_the_same(seed: int) ->
             if await setup.compactor.merge() is not None:
                 assert await rows_of(setup) == without_marks(before)
     await setup.compactor.close()
-    found = without_marks(await rows_of(setup))
-    assert found == without_marks(await rebuilt(setup))
-    assert len(found["tables"]) > 3
+    rows = without_marks(await rows_of(setup))
+    assert rows == without_marks(await rebuilt(setup))
+    assert len(rows["tables"]) > 3
     await setup.close()
 
 
@@ -260,26 +260,26 @@ async def test_a_table_dropped_long_ago_is_forgotten_with_all_that_is_its_own(
     *, merged_before: bool
 ) -> None:
     setup = await started()
-    gone = await setup.table("gone", "x int", "y int")
-    kept = await setup.table("kept", "x int", "y int")
+    expired_id = await setup.table("gone", "x int", "y int")
+    kept_id = await setup.table("kept", "x int", "y int")
     await setup.do(DropTable(target=t("gone")), DropColumn(target=t("kept"), column="y"))
     if merged_before:
         await setup.compactor.merge()
     setup.clock.set_forward(LONG_AGO)
-    late = await setup.table("late")
+    late_id = await setup.table("late")
     await setup.do(DropTable(target=t("late")))
     merged = await setup.compactor.merge()
     assert merged is not None
     assert (await setup.manifests())[-1].rows_changed_at == merged.manifest_version
     ids = await ids_in(setup)
     for name in ("tables", "columns", "schema_versions", "objects"):
-        assert gone.table_id not in ids[name], name
-        assert kept.table_id in ids[name], name
-    assert late.table_id in ids["tables"], "it was dropped only now"
+        assert expired_id.table_id not in ids[name], name
+        assert kept_id.table_id in ids[name], name
+    assert late_id.table_id in ids["tables"], "it was dropped only now"
     assert [row["name"] for row in (await rows_of(setup))["columns"]] == ["x"]
-    await setup.do(Undrop(id=late.table_id))
+    await setup.do(Undrop(id=late_id.table_id))
     with pytest.raises(NotFound):
-        await setup.do(Undrop(id=gone.table_id))
+        await setup.do(Undrop(id=expired_id.table_id))
     await setup.close()
 
 
@@ -316,16 +316,16 @@ async def test_a_catalog_dropped_long_ago_takes_all_in_it_along() -> None:
     await setup.do(CreateCatalog(name="other"))
     await setup.schema("o", catalog="other")
     await setup.table("a", "x int", schema=SchemaName("other", ("o",)))
-    kept = await setup.table("kept", "x int")
+    kept_id = await setup.table("kept", "x int")
     await setup.do(DropCatalog(target=CatalogName("other"), force=True))
     setup.clock.set_forward(LONG_AGO)
     assert await setup.compactor.merge() is not None
     ids = await ids_in(setup)
-    assert {name: len(found) for name, found in ids.items()} == {
+    assert {name: len(row_ids) for name, row_ids in ids.items()} == {
         **dict.fromkeys(("catalogs", "schemas", "tables", "columns", "schema_versions"), 1),
         "objects": 3,
     }
-    assert ids["tables"] == {kept.table_id}
+    assert ids["tables"] == {kept_id.table_id}
     await setup.close()
 
 

@@ -26,7 +26,7 @@ from arco.ledger.segment import Segment, find_segment
 from arco.ledger.stream import Watermark, slot_chain
 from arco.storage.backend import ObservedBackend
 from arco.storage.roles import Role
-from tests.compactor.compaction_setup import DOMAIN, CompactionSetup, Slow, open_setup, tell_all
+from tests.compactor.compaction_setup import DOMAIN, CompactionSetup, Slow, open_setup, report_all
 from tests.compactor.in_process_engine import InProcessEngine
 from tests.request_counter import Tally
 from tests.sim.world import SECOND_MS
@@ -39,9 +39,9 @@ async def folded_once(setup: CompactionSetup) -> None:
     """Every segment was folded by exactly one commit, and every execution is there."""
     spans: dict[str, int] = {}
     for commit in await setup.commits():
-        for stream, (first, last) in commit.streams.items():
+        for stream, (first, last_seq) in commit.streams.items():
             assert first == spans.get(stream, -1) + 1
-            spans[stream] = last
+            spans[stream] = last_seq
     commits = await setup.commits()
     assert sum(each.counts.events for each in commits if each.counts) == len(setup.reported)
     assert await setup.executions() == sorted(setup.reported)
@@ -50,9 +50,9 @@ async def folded_once(setup: CompactionSetup) -> None:
 async def test_events_are_published_with_a_watermark_and_their_counts() -> None:
     setup = open_setup()
     writer = setup.writer()
-    await setup.tell(writer, "a", "b")
+    await setup.report_started(writer, "a", "b")
     setup.clock.pass_ms(700)
-    await setup.tell(writer, "c")
+    await setup.report_started(writer, "c")
     compactor = setup.compactor()
     cycle = await compactor.cycle()
     assert cycle is not None
@@ -70,10 +70,11 @@ async def test_events_are_published_with_a_watermark_and_their_counts() -> None:
 
 
 async def test_a_cycle_adds_to_the_tail_and_leaves_what_is_there() -> None:
-    setup, compactor = (made := open_setup()), made.compactor()
+    setup = open_setup()
+    compactor = setup.compactor()
     writer = setup.writer()
     for name in "abc":
-        await setup.tell(writer, name)
+        await setup.report_started(writer, name)
         assert await compactor.cycle(everything=True) is not None
     first, second, third = await setup.manifests()
     assert first.tail["executions"] == third.tail["executions"][:1]
@@ -85,11 +86,11 @@ async def test_a_cycle_adds_to_the_tail_and_leaves_what_is_there() -> None:
 async def test_a_backlog_is_folded_batch_by_batch() -> None:
     setup = open_setup()
     compactor = setup.compactor(most_segments=8)
-    await tell_all(setup, [setup.writer() for _ in range(3)], 10)
-    behind = []
+    await report_all(setup, [setup.writer() for _ in range(3)], 10)
+    is_behind = []
     while await compactor.cycle() is not None:
-        behind.append(compactor.is_behind)
-    assert behind == [True, True, True, False]
+        is_behind.append(compactor.is_behind)
+    assert is_behind == [True, True, True, False]
     await folded_once(setup)
 
 
@@ -98,17 +99,17 @@ async def test_a_warm_cycle_takes_seven_round_trips() -> None:
     backend = ObservedBackend(setup.backend, tally, setup.clock)
     compactor = setup.compactor(backend=backend)
     writer = setup.writer()
-    await setup.tell(writer, "a")
+    await setup.report_started(writer, "a")
     await compactor.cycle()
-    await setup.tell(writer, "b")
+    await setup.report_started(writer, "b")
     compactor.notify((await setup.head()).watermark.open.popitem()[0])
     tally.clear()
     assert await compactor.cycle() is not None
     await compactor.close()
-    asked = [(verb, key.split("/")[2]) for verb, key, _ in tally.seen if "head.json" not in key]
+    requests = [(verb, key.split("/")[2]) for verb, key, _ in tally.seen if "head.json" not in key]
     floors = [each for each in tally.seen if "/floor/" in each[1]]  # for the hint, beside the work
-    assert len(asked) - len(floors) == 7
-    assert Counter(verb for verb, _ in asked) == {
+    assert len(requests) - len(floors) == 7
+    assert Counter(verb for verb, _ in requests) == {
         "get_range": 2,
         "get": 2 + len(floors),
         "create": 3,
@@ -120,39 +121,40 @@ async def test_segments_that_were_handed_over_are_neither_looked_for_nor_read() 
     backend = ObservedBackend(setup.backend, tally, setup.clock)
     compactor = setup.compactor(backend=backend)
     writer = setup.writer()
-    await setup.tell(writer, "a")
+    await setup.report_started(writer, "a")
     await compactor.cycle()
     [stream] = (await setup.head()).watermark.open
     for name in "bcdefg":
-        await setup.tell(writer, name)
+        await setup.report_started(writer, name)
     handed = [await find_segment(setup.store(), DOMAIN, stream, seq) for seq in (1, 2, 3, 5, 6)]
     compactor.notify(stream, handed=[each for each in handed if each is not None])
     tally.clear()
     cycle = await compactor.cycle()
     assert cycle is not None
     assert cycle.counts.segments == 6
-    asked = [(verb, key.rpartition("/")[2]) for verb, key, _ in tally.seen if "/ledger/" in key]
-    read = [name for verb, name in asked if verb == "get"]
+    requests = [(verb, key.rpartition("/")[2]) for verb, key, _ in tally.seen if "/ledger/" in key]
+    read = [name for verb, name in requests if verb == "get"]
     assert read == ["000000000004.jsonl"]  # the one that was not handed over
     await folded_once(setup)
     for name in "hi":
-        await setup.tell(writer, name)
-    last = [await find_segment(setup.store(), DOMAIN, stream, seq) for seq in (7, 8)]
-    compactor.notify(stream, handed=[each for each in last if each is not None])
+        await setup.report_started(writer, name)
+    last_segments = [await find_segment(setup.store(), DOMAIN, stream, seq) for seq in (7, 8)]
+    compactor.notify(stream, handed=[each for each in last_segments if each is not None])
     tally.clear()
     assert await compactor.cycle() is not None
-    asked = [(verb, key.rpartition("/")[2]) for verb, key, _ in tally.seen if "/ledger/" in key]
-    assert asked == [("get_range", "000000000009.jsonl")]
+    requests = [(verb, key.rpartition("/")[2]) for verb, key, _ in tally.seen if "/ledger/" in key]
+    assert requests == [("get_range", "000000000009.jsonl")]
     await folded_once(setup)
 
 
 async def test_handed_bytes_that_are_not_those_of_the_segment_are_not_folded() -> None:
-    setup, compactor = (made := open_setup()), made.compactor()
+    setup = open_setup()
+    compactor = setup.compactor()
     writer = setup.writer()
-    await setup.tell(writer, "a")
+    await setup.report_started(writer, "a")
     await compactor.cycle()
     [stream] = (await setup.head()).watermark.open
-    await setup.tell(writer, "b")
+    await setup.report_started(writer, "b")
     other = await find_segment(setup.store(), DOMAIN, stream, 0)
     assert other is not None
     compactor.notify(stream, handed=[Segment(stream, 1, False, other.raw)])
@@ -169,7 +171,7 @@ async def test_a_stream_without_events_waits_a_while_before_it_is_published_alon
     setup = open_setup()
     writer = setup.writer()
     compactor = setup.compactor()
-    await setup.tell(writer, "a")
+    await setup.report_started(writer, "a")
     assert await compactor.cycle() is not None
     await writer.close()
     setup.clock.pass_ms(SECOND_MS)
@@ -189,12 +191,12 @@ async def test_a_seal_that_waits_is_published_with_the_next_events() -> None:
     setup = open_setup()
     compactor = setup.compactor()
     first = setup.writer()
-    await setup.tell(first, "a")
+    await setup.report_started(first, "a")
     await compactor.cycle()
     await first.close()
     setup.clock.pass_ms(SECOND_MS)
     assert await compactor.cycle() is None
-    await setup.tell(setup.writer(), "b")
+    await setup.report_started(setup.writer(), "b")
     setup.clock.pass_ms(SECOND_MS)
     assert await compactor.cycle() is not None
     manifests = await setup.manifests()
@@ -207,14 +209,14 @@ async def test_a_seal_that_waits_is_published_with_the_next_events() -> None:
 async def test_a_seal_that_was_found_and_not_published_is_found_again() -> None:
     setup = open_setup()
     writer = setup.writer()
-    await setup.tell(writer, "a")
+    await setup.report_started(writer, "a")
     first = setup.compactor()
     await first.cycle()
     await writer.close()
     setup.clock.pass_ms(SECOND_MS)
     assert await first.cycle() is None
-    again = await setup.compactor().cycle(everything=True)
-    assert again is not None
+    second_cycle = await setup.compactor().cycle(everything=True)
+    assert second_cycle is not None
     assert (await setup.head()).watermark == Watermark(1, {})
 
 
@@ -239,11 +241,11 @@ async def test_two_compactors_at_once_publish_every_event_exactly_once(seed: int
     writers = [setup.writer() for _ in range(3)]
     engines = [Uneven(InProcessEngine(setup.store()), rng) for _ in range(2)]
     both = [setup.compactor(engine, most_segments=4) for engine in engines]
-    telling = asyncio.ensure_future(tell_all(setup, writers, 20))
+    reporting = asyncio.ensure_future(report_all(setup, writers, 20))
 
     async def compact(compactor: DomainCompactor) -> int:
         count = 0
-        while not telling.done():
+        while not reporting.done():
             count += await compactor.cycle(everything=True) is not None
             await asyncio.sleep(0)
         while await compactor.cycle(everything=True) is not None:
@@ -259,13 +261,13 @@ async def test_two_compactors_at_once_publish_every_event_exactly_once(seed: int
 async def test_who_is_overtaken_by_another_fold_begins_again_from_its_watermark() -> None:
     setup = open_setup()
     writer = setup.writer()
-    await setup.tell(writer, "a")
+    await setup.report_started(writer, "a")
     slow = Slow(InProcessEngine(setup.store()))
     compactor = setup.compactor(slow)
 
     async def meanwhile() -> None:
         await setup.compactor().cycle()
-        await setup.tell(writer, "b")
+        await setup.report_started(writer, "b")
 
     slow.meanwhile = meanwhile
     cycle = await compactor.cycle()
@@ -279,11 +281,11 @@ async def test_a_compactor_that_finds_the_work_done_gives_its_engine_nothing() -
     setup = open_setup()
     writer = setup.writer()
     watched = Slow(InProcessEngine(setup.store()))
-    late = setup.compactor(watched)
-    assert await late.cycle() is None
-    await setup.tell(writer, "a")
+    late_compactor = setup.compactor(watched)
+    assert await late_compactor.cycle() is None
+    await setup.report_started(writer, "a")
     assert await setup.compactor().cycle() is not None
-    assert await late.cycle(everything=True) is None
+    assert await late_compactor.cycle(everything=True) is None
     assert watched.jobs == []
 
 
@@ -291,11 +293,11 @@ async def test_a_cycle_is_published_over_a_mark_and_a_merge_that_came_meanwhile(
     setup = open_setup()
     writer = setup.writer()
     for n in range(16):
-        await setup.tell(writer, f"old{n}")
+        await setup.report_started(writer, f"old{n}")
         await setup.compactor().cycle()
     watched = Slow(InProcessEngine(setup.store()))
     compactor = setup.compactor(watched)
-    await setup.tell(writer, "new")
+    await setup.report_started(writer, "new")
 
     async def meanwhile() -> None:
         assert await setup.compactor().merge() is not None
@@ -315,9 +317,9 @@ async def test_a_cycle_is_published_over_a_mark_and_a_merge_that_came_meanwhile(
 async def test_a_cycle_whose_files_may_have_been_collected_is_done_again() -> None:
     setup = open_setup()
     writer = setup.writer()
-    await setup.tell(writer, "a")
+    await setup.report_started(writer, "a")
     await setup.compactor().cycle()
-    await setup.tell(writer, "b")
+    await setup.report_started(writer, "b")
     watched = Slow(InProcessEngine(setup.store()))
 
     async def meanwhile() -> None:
@@ -345,7 +347,7 @@ class Dying:
     """A backend that dies at its n-th request, or whose n-th answer is lost with it."""
 
     def __init__(self, setup: CompactionSetup, at: int, *, after: bool) -> None:
-        self.asked = 0
+        self.requests = 0
         self.at = at
         step = {"after": self._step} if after else {"before": self._step}
         self.backend = Interposed(setup.backend, **step)
@@ -353,8 +355,8 @@ class Dying:
     async def _step(self, verb: str, key: str) -> None:
         if "head.json" in key or "/floor/" in key:
             return  # of a hint, which is written beside the work
-        self.asked += 1
-        if self.asked == self.at:
+        self.requests += 1
+        if self.requests == self.at:
             raise PowerCut
 
 
@@ -367,11 +369,11 @@ async def test_a_compactor_that_dies_at_any_request_loses_and_doubles_nothing(
         at += 1
         setup = open_setup()
         writer = setup.writer()
-        await setup.tell(writer, "a", "b")
+        await setup.report_started(writer, "a", "b")
         await setup.compactor().cycle()
-        await setup.tell(writer, "c")
+        await setup.report_started(writer, "c")
         await writer.close()
-        await setup.tell(setup.writer(), "d")
+        await setup.report_started(setup.writer(), "d")
         dying = Dying(setup, at, after=after)
         compactor = setup.compactor(backend=dying.backend)
         died = False
@@ -384,7 +386,7 @@ async def test_a_compactor_that_dies_at_any_request_loses_and_doubles_nothing(
         await folded_once(setup)
         # Who was not killed but only stumbled goes on as well.
         dying.at = 0
-        await setup.tell(setup.writer(), "e")
+        await setup.report_started(setup.writer(), "e")
         assert await compactor.cycle(everything=True) is not None
         await folded_once(setup)
     assert at > 10
@@ -417,7 +419,7 @@ async def test_an_engine_that_fails_leaves_nothing_published_and_everything_to_b
     *, after: bool
 ) -> None:
     setup = open_setup()
-    await tell_all(setup, [setup.writer(), setup.writer()], 8)
+    await report_all(setup, [setup.writer(), setup.writer()], 8)
     failing = Failing(InProcessEngine(setup.store()), 2, after=after)
     compactor = setup.compactor(failing, most_segments=16)
     for _ in range(2):
@@ -451,7 +453,7 @@ class Bounded:
 @pytest.mark.parametrize("writers", [1, 2, 7])
 async def test_what_is_too_much_for_one_publication_is_published_in_several(writers: int) -> None:
     setup = open_setup()
-    await tell_all(setup, [setup.writer() for _ in range(writers)], 8)
+    await report_all(setup, [setup.writer() for _ in range(writers)], 8)
     bounded = Bounded(InProcessEngine(setup.store()))
     compactor = setup.compactor(bounded)
     while await compactor.cycle(everything=True) is not None:
@@ -463,7 +465,7 @@ async def test_what_is_too_much_for_one_publication_is_published_in_several(writ
 
 async def test_a_cycle_that_is_cancelled_is_done_by_the_next() -> None:
     setup = open_setup()
-    await setup.tell(setup.writer(), "a")
+    await setup.report_started(setup.writer(), "a")
     watched = Slow(InProcessEngine(setup.store()))
     compactor = setup.compactor(watched)
 
@@ -494,7 +496,7 @@ class Doubtful:
             await self._lose(verb, key)
 
     async def _lose(self, verb: str, key: str) -> None:
-        # While it is in doubt not even looking helps; afterwards the store is itself again.
+        # While the store fails, reading does not help; afterwards it works again.
         if verb == "create" and "/manifests/" in key:
             self.doubts = 8
         if self.doubts > 0 and "/manifests/" in key and "head.json" not in key:
@@ -504,7 +506,7 @@ class Doubtful:
 
 async def test_a_manifest_of_unknown_outcome_that_has_landed_is_found_by_looking() -> None:
     setup = open_setup()
-    await setup.tell(setup.writer(), "a")
+    await setup.report_started(setup.writer(), "a")
     doubtful = Doubtful(setup, lands=True)
     compactor = setup.compactor(backend=doubtful.backend)
     cycle = await compactor.cycle()
@@ -518,7 +520,7 @@ async def test_a_manifest_of_unknown_outcome_that_has_not_landed_is_an_error_and
     None
 ):
     setup = open_setup()
-    await setup.tell(setup.writer(), "a")
+    await setup.report_started(setup.writer(), "a")
     doubtful = Doubtful(setup, lands=False)
     compactor = setup.compactor(backend=doubtful.backend)
     with pytest.raises(Unknown):
@@ -532,7 +534,7 @@ async def test_a_manifest_of_unknown_outcome_that_has_not_landed_is_an_error_and
 async def test_a_watermark_below_collected_slots_with_no_newer_one_is_corrupt() -> None:
     setup = open_setup()
     for name in "abc":
-        await setup.tell(setup.writer(), name)
+        await setup.report_started(setup.writer(), name)
     janitor = setup.store(Role.JANITOR)
     await slot_chain(janitor, DOMAIN).raise_floor(2)
     await janitor.delete(slot_chain(janitor, DOMAIN).key(0))

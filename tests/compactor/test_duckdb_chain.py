@@ -64,8 +64,8 @@ async def test_a_link_that_was_changed_is_found(
     before = path.read_bytes()
     path.write_bytes(spoil(before))
     assert path.read_bytes() != before
-    found = run("check_chain.sql", workspace)
-    assert (5, True) in [(number, problem in str(text)) for number, text in found]
+    chain_rows = run("check_chain.sql", workspace)
+    assert (5, True) in [(number, problem in str(text)) for number, text in chain_rows]
 
 
 async def test_a_link_with_a_checksum_of_its_own_is_found_by_its_child(root: Path) -> None:
@@ -96,10 +96,12 @@ async def test_the_current_tables_are_those_that_arco_lists(root: Path, merges: 
         DropSchema(target=SchemaName("default", ("dropped",)), force=True),
     )
     snapshot = await setup.head()
-    wanted = [("default", ["s"], name) for name in await names_in(snapshot, "s")]
-    wanted += [("default", ["s", "below"], name) for name in await names_in(snapshot, *below.path)]
+    expected_rows = [("default", ["s"], name) for name in await names_in(snapshot, "s")]
+    expected_rows += [
+        ("default", ["s", "below"], name) for name in await names_in(snapshot, *below.path)
+    ]
     await setup.close()
-    found = run("current_tables.sql", workspace)
-    assert sorted(row[:3] for row in found) == sorted(wanted)
-    assert ("default", ["s", "below"], "a") in wanted
-    assert len(wanted) == 3 + merges
+    table_rows = run("current_tables.sql", workspace)
+    assert sorted(row[:3] for row in table_rows) == sorted(expected_rows)
+    assert ("default", ["s", "below"], "a") in expected_rows
+    assert len(expected_rows) == 3 + merges

@@ -52,11 +52,11 @@ class Choosy:
     def __init__(self, engine: CompactionEngine, **refused: int) -> None:
         self._engine = engine
         self._refused = refused
-        self.asked: list[tuple[str, float]] = []
+        self.folds: list[tuple[str, float]] = []
         self.now: Callable[[], float] = lambda: 0
 
     async def fold(self, job: FoldJob) -> FoldResult:
-        self.asked.append((job.domain, self.now()))
+        self.folds.append((job.domain, self.now()))
         if self._refused.get(job.domain, 0) > 0:
             self._refused[job.domain] -= 1
             raise Unavailable("not now")
@@ -80,7 +80,7 @@ class NoMerge:
 
 
 async def events_of(store: Store, domain: str) -> int:
-    """How many events a domain has published, as its commit records tell."""
+    """How many events a domain has published, by its commit records."""
     chain = Publisher(store, domain).chain
     head = await chain.head()
     records = [
@@ -110,18 +110,18 @@ async def test_once_does_all_that_there_is_and_then_nothing(runtime: Runtime) ->
 
 
 class Busy:
-    """An engine beside which somebody writes: each time it is asked, there is one more event."""
+    """An engine during whose folds another event arrives."""
 
     def __init__(self, engine: CompactionEngine, writer: LedgerWriter, runtime: Runtime) -> None:
         self._engine = engine
         self._writer = writer
         self._runtime = runtime
-        self.asked = 0
+        self.folds = 0
 
     async def fold(self, job: FoldJob) -> FoldResult:
-        self.asked += 1
-        assert self.asked < 10, "it never ends"
-        await self._writer.append([started(self._runtime, f"while {self.asked}")])
+        self.folds += 1
+        assert self.folds < 10, "it never ends"
+        await self._writer.append([started(self._runtime, f"while {self.folds}")])
         return await self._engine.fold(job)
 
     async def merge(self, job: MergeJob) -> MergeResult:
@@ -199,19 +199,19 @@ class Stuck:
 
 
 def test_a_domain_that_is_stuck_holds_up_no_other() -> None:
-    async def scenario(calm: Calm) -> None:
-        writers = {domain: LedgerWriter(calm.store(), domain) for domain in TIER2}
-        store = calm.store(Role.COMPACTOR)
+    async def scenario(simulation: Calm) -> None:
+        writers = {domain: LedgerWriter(simulation.store(), domain) for domain in TIER2}
+        store = simulation.store(Role.COMPACTOR)
         reported: list[str] = []
-        engine = Stuck(InProcessEngine(store), LINEAGE, calm.runtime)
+        engine = Stuck(InProcessEngine(store), LINEAGE, simulation.runtime)
         tier2 = EventCompactor(store, engine, report=lambda cycle: reported.append(cycle.domain))
-        running = calm.runtime.tasks.spawn(tier2.run())
+        running = simulation.runtime.tasks.spawn(tier2.run())
         for _ in range(3):
             reported.clear()
             for domain in (LINEAGE, EXECUTIONS, SEARCH):
-                receipt = await writers[domain].append([note(calm.runtime)])
+                receipt = await writers[domain].append([note(simulation.runtime)])
                 tier2.notify(domain, receipt.stream)
-            await calm.clock.sleep(SECOND_MS)
+            await simulation.clock.sleep(SECOND_MS)
             assert sorted(reported) == [EXECUTIONS, SEARCH]
         running.cancel()
 
@@ -219,26 +219,26 @@ def test_a_domain_that_is_stuck_holds_up_no_other() -> None:
 
 
 def test_few_events_are_compacted_together_and_the_first_of_them_at_once() -> None:
-    async def scenario(calm: Calm) -> None:
-        writer = LedgerWriter(calm.store(), EXECUTIONS)
-        store = calm.store(Role.COMPACTOR)
+    async def scenario(simulation: Calm) -> None:
+        writer = LedgerWriter(simulation.store(), EXECUTIONS)
+        store = simulation.store(Role.COMPACTOR)
         reported: list[tuple[int, float]] = []
 
         def report(cycle: CycleReport) -> None:
-            reported.append((cycle.counts.events, calm.clock.elapsed_ms()))
+            reported.append((cycle.counts.events, simulation.clock.elapsed_ms()))
 
         tier2 = EventCompactor(
             store, InProcessEngine(store), report=report, pace=CompactionPace(5 * SECOND_MS)
         )
-        running = calm.runtime.tasks.spawn(tier2.run())
-        await calm.clock.sleep(HOUR_MS)
+        running = simulation.runtime.tasks.spawn(tier2.run())
+        await simulation.clock.sleep(HOUR_MS)
         for _ in range(60):
-            receipt = await writer.append([note(calm.runtime)])
+            receipt = await writer.append([note(simulation.runtime)])
             tier2.notify(EXECUTIONS, receipt.stream)
-            await calm.clock.sleep(SECOND_MS / 6)
-        await calm.clock.sleep(5 * SECOND_MS)
+            await simulation.clock.sleep(SECOND_MS / 6)
+        await simulation.clock.sleep(5 * SECOND_MS)
         assert sum(events for events, _ in reported) == 60
-        assert reported[0][0] == 1, "the first one waits for nobody"
+        assert reported[0][0] == 1, "the first event is published at once"
         assert len(reported) <= 4
         pauses = [later - at for (_, at), (_, later) in pairwise(reported)]
         assert all(4.5 * SECOND_MS < pause < 5.5 * SECOND_MS for pause in pauses)
@@ -250,36 +250,38 @@ def test_few_events_are_compacted_together_and_the_first_of_them_at_once() -> No
 
 def test_many_events_are_compacted_every_second_and_a_backlog_without_a_pause() -> None:
     pace = CompactionPace(5_000)
-    assert pace.pause_ms(MANY_EVENTS - 1, behind=False) == 5_000
-    assert pace.pause_ms(MANY_EVENTS, behind=False) == 1_000
-    assert pace.pause_ms(1, behind=True) == 0
-    assert CompactionPace(200).pause_ms(MANY_EVENTS, behind=False) == 200
-    assert CompactionPace().pause_ms(0, behind=False) == 0
+    assert pace.pause_ms(MANY_EVENTS - 1, is_behind=False) == 5_000
+    assert pace.pause_ms(MANY_EVENTS, is_behind=False) == 1_000
+    assert pace.pause_ms(1, is_behind=True) == 0
+    assert CompactionPace(200).pause_ms(MANY_EVENTS, is_behind=False) == 200
+    assert CompactionPace().pause_ms(0, is_behind=False) == 0
 
 
 def test_a_domain_that_fails_is_tried_again_later_each_time_and_holds_up_no_other() -> None:
-    async def scenario(calm: Calm) -> None:
+    async def scenario(simulation: Calm) -> None:
         for domain in (EXECUTIONS, LINEAGE):
-            await LedgerWriter(calm.store(), domain).append([note(calm.runtime)])
-        store = calm.store(Role.COMPACTOR)
+            await LedgerWriter(simulation.store(), domain).append([note(simulation.runtime)])
+        store = simulation.store(Role.COMPACTOR)
         engine = Choosy(InProcessEngine(store), executions=4)
-        engine.now = calm.clock.elapsed_ms
+        engine.now = simulation.clock.elapsed_ms
         reported: list[tuple[str, Exception]] = []
         tier2 = EventCompactor(
-            store, engine, on_failure=lambda what, problem: reported.append((what, problem))
+            store,
+            engine,
+            on_failure=lambda operation, problem: reported.append((operation, problem)),
         )
-        running = calm.runtime.tasks.spawn(tier2.run())
+        running = simulation.runtime.tasks.spawn(tier2.run())
         while tier2.domains[LINEAGE].last_published is None:
-            await calm.clock.sleep(SECOND_MS / 10)
-        assert await events_of(calm.store(), EXECUTIONS) == 0
+            await simulation.clock.sleep(SECOND_MS / 10)
+        assert await events_of(simulation.store(), EXECUTIONS) == 0
         assert tier2.domains[EXECUTIONS].cycles.failures == 1
         assert isinstance(tier2.domains[EXECUTIONS].cycles.problem, Unavailable)
-        await calm.clock.sleep(5 * MINUTE_MS)
-        assert await events_of(calm.store(), EXECUTIONS) == 1
+        await simulation.clock.sleep(5 * MINUTE_MS)
+        assert await events_of(simulation.store(), EXECUTIONS) == 1
         assert tier2.domains[EXECUTIONS].cycles.problem is None
-        assert [what for what, _ in reported] == ["compaction of executions"] * 4
-        asked = [at for domain, at in engine.asked if domain == EXECUTIONS]
-        pauses = [later - at for at, later in pairwise(asked)]
+        assert [operation for operation, _ in reported] == ["compaction of executions"] * 4
+        fold_times = [at for domain, at in engine.folds if domain == EXECUTIONS]
+        pauses = [later - at for at, later in pairwise(fold_times)]
         assert pauses == sorted(pauses)
         assert pauses[0] >= SECOND_MS
         assert pauses[-1] >= 8 * SECOND_MS
@@ -290,22 +292,22 @@ def test_a_domain_that_fails_is_tried_again_later_each_time_and_holds_up_no_othe
 
 
 def test_three_idle_domains_cost_at_most_60_requests_an_hour_each() -> None:
-    async def scenario(calm: Calm) -> None:
+    async def scenario(simulation: Calm) -> None:
         for domain in TIER2:
-            await LedgerWriter(calm.store(), domain).append([note(calm.runtime)])
-        store = calm.store(Role.COMPACTOR)
+            await LedgerWriter(simulation.store(), domain).append([note(simulation.runtime)])
+        store = simulation.store(Role.COMPACTOR)
         keep = {"executions": timedelta(days=3)}  # rows expire while the domains are idle
         tier2 = EventCompactor(store, InProcessEngine(store), retention=keep)
-        running = calm.runtime.tasks.spawn(tier2.run())
-        await calm.clock.sleep(10 * MINUTE_MS + SECOND_MS)
+        running = simulation.runtime.tasks.spawn(tier2.run())
+        await simulation.clock.sleep(10 * MINUTE_MS + SECOND_MS)
         for _ in range(72):
-            before = calm.requests()
-            await calm.clock.sleep(HOUR_MS)
-            assert 0 < calm.requests() - before <= 60 * len(TIER2)
+            before = simulation.requests()
+            await simulation.clock.sleep(HOUR_MS)
+            assert 0 < simulation.requests() - before <= 60 * len(TIER2)
         await tier2.close()
-        before = calm.requests()
-        await calm.clock.sleep(HOUR_MS)
-        assert calm.requests() == before, "what is closed asks for nothing"
+        before = simulation.requests()
+        await simulation.clock.sleep(HOUR_MS)
+        assert simulation.requests() == before, "what is closed asks for nothing"
         await running.wait()
 
     simulate(scenario)
@@ -352,7 +354,7 @@ async def test_a_merge_that_fails_is_left_alone_for_a_while_and_cycles_go_on(
     tier2 = EventCompactor(
         store,
         NoMerge(InProcessEngine(store)),
-        on_failure=lambda what, _: reported.append(what),
+        on_failure=lambda operation, _: reported.append(operation),
         report=done.put_nowait,
     )
     running = asyncio.ensure_future(tier2.run())

@@ -29,7 +29,7 @@ DAY = RETENTION_MS / HOUR_MS
 async def lived_in(sim: SimulatedDomain) -> None:
     """Some days of folds, a merge, restarts, crashes; then a little of the present."""
     for _ in range(4):
-        await sim.tell(3)
+        await sim.append_events(3)
         await sim.fold()
         await sim.pass_hours(8)
     await sim.restart()
@@ -38,7 +38,7 @@ async def lived_in(sim: SimulatedDomain) -> None:
     sim.kill()
     await sim.pass_hours(2 * DAY)
     for _ in range(3):
-        await sim.tell(2)
+        await sim.append_events(2)
         await sim.fold()
         await sim.pass_hours(5)
 
@@ -53,16 +53,16 @@ async def assert_rebuildable(sim: SimulatedDomain) -> None:
     manifests = await sim.manifests()
     if not manifests:
         return
-    first, last = manifests[min(manifests)], manifests[max(manifests)]
-    since = await folded_since(sim, first.watermark, last.watermark)
+    first, newest = manifests[min(manifests)], manifests[max(manifests)]
+    since = await folded_since(sim, first.watermark, newest.watermark)
     rows = await all_rows(store, first)
-    again = keys_of(rows["executions"].to_pylist() if "executions" in rows else []) | since
-    published = await all_rows(store, last)
-    assert again == keys_of(published["executions"].to_pylist())
+    refolded_keys = keys_of(rows["executions"].to_pylist() if "executions" in rows else []) | since
+    published = await all_rows(store, newest)
+    assert refolded_keys == keys_of(published["executions"].to_pylist())
 
 
 async def folded_since(sim: SimulatedDomain, old: Watermark, new: Watermark) -> set[str]:
-    """What the segments between two watermarks tell of, read as a rebuild would read them."""
+    """The executions in the segments between two watermarks, read as a rebuild would read them."""
     segments, _ = await read_on(sim.store(Role.JANITOR), old)
     return {
         f"{each.stream}-{each.seq:04d}-{line}"
@@ -95,7 +95,7 @@ def test_what_is_old_goes_and_what_is_kept_stays_whole() -> None:
         before = sim.paths()
         done = await sim.collect()
         await assert_whole(sim)
-        gone = set(before) - set(sim.paths())
+        deleted_paths = set(before) - set(sim.paths())
         for kinds, pile in {
             ("manifests/",): done.manifests,
             ("commits/",): done.commits,
@@ -103,10 +103,10 @@ def test_what_is_old_goes_and_what_is_kept_stays_whole() -> None:
             ("ledger/",): done.segments,
             ("sequence/",): done.slots,
         }.items():
-            assert pile.objects == len([key for key in gone if key.startswith(kinds)]) > 0
+            assert pile.objects == len([key for key in deleted_paths if key.startswith(kinds)]) > 0
             assert pile.bytes > 0
-        assert any(key.startswith("quarantine/") for key in gone)
-        assert done.total().objects == len(gone)
+        assert any(key.startswith("quarantine/") for key in deleted_paths)
+        assert done.total().objects == len(deleted_paths)
         assert (done.domain, done.keys.objects, done.left.objects) == (DOMAIN, 0, 0)
         assert done.mark is not None
 
@@ -117,13 +117,13 @@ def test_a_dry_run_changes_nothing_and_says_what_the_next_run_does() -> None:
     async def scenario(sim: SimulatedDomain) -> None:
         await lived_in(sim)
         before = sim.paths()
-        said = await sim.collect(dry_run=True)
+        dry_report = await sim.collect(dry_run=True)
         assert set(sim.paths()) - set(before) <= {"_probe/clock.json"}
         done = await sim.collect()
-        assert figures(said) == figures(done)
+        assert figures(dry_report) == figures(done)
         assert done.total().objects > 20
-        again = await sim.collect()
-        assert again.total().objects == 0
+        second_report = await sim.collect()
+        assert second_report.total().objects == 0
 
     in_simulated_domain(scenario)
 
@@ -135,21 +135,21 @@ def figures(collection: GcReport) -> dict[str, object]:
 
 def test_segments_that_kept_manifests_have_folded_stay_but_for_those_of_the_oldest() -> None:
     async def scenario(sim: SimulatedDomain) -> None:
-        stream = await sim.tell(2)
+        stream = await sim.append_events(2)
         await sim.fold()
         await sim.pass_hours(2 * DAY)
-        late = await sim.tell(2)
+        late_stream = await sim.append_events(2)
         await sim.fold()
         await sim.pass_hours(DAY / 2)
         await sim.collect()  # the second manifest is younger than the retention: both stay
         assert sorted(await sim.manifests()) == [0, 1]
         assert segment_key(DOMAIN, stream, 1) not in sim.paths("ledger/")
-        assert segment_key(DOMAIN, late, 0) in sim.paths("ledger/")
+        assert segment_key(DOMAIN, late_stream, 0) in sim.paths("ledger/")
         await assert_whole(sim)
         await sim.pass_hours(DAY)
         await sim.collect()
         assert sorted(await sim.manifests()) == [1]
-        assert segment_key(DOMAIN, late, 0) not in sim.paths("ledger/")
+        assert segment_key(DOMAIN, late_stream, 0) not in sim.paths("ledger/")
         await assert_whole(sim)
 
     in_simulated_domain(scenario)
@@ -157,7 +157,7 @@ def test_segments_that_kept_manifests_have_folded_stay_but_for_those_of_the_olde
 
 def test_what_was_never_folded_is_never_deleted_however_old() -> None:
     async def scenario(sim: SimulatedDomain) -> None:
-        stream = await sim.tell(3)
+        stream = await sim.append_events(3)
         sim.kill()
         await sim.pass_hours(10 * DAY)
         done = await sim.collect()  # nothing was ever published
@@ -175,7 +175,7 @@ def test_what_was_never_folded_is_never_deleted_however_old() -> None:
 
 def test_a_seal_stays_and_a_writer_that_wakes_up_late_meets_it() -> None:
     async def scenario(sim: SimulatedDomain) -> None:
-        stream = await sim.tell()
+        stream = await sim.append_events()
         sleeper = sim._writer
         sim.kill()
         await sim.pass_hours(DAY)
@@ -187,7 +187,7 @@ def test_a_seal_stays_and_a_writer_that_wakes_up_late_meets_it() -> None:
         await sim.collect()
         assert sim.paths(f"ledger/{DOMAIN}/{stream}/") == [segment_key(DOMAIN, stream, 1)]
         sim._writer = sleeper
-        assert await sim.tell() != stream
+        assert await sim.append_events() != stream
         await sim.fold()
         assert sim.reported == 2
         await assert_whole(sim)
@@ -214,18 +214,18 @@ def test_segments_of_an_unknown_stream_that_was_not_ended_stay() -> None:
 def test_slots_go_once_their_streams_are_closed_and_a_new_compactor_finds_its_way() -> None:
     async def scenario(sim: SimulatedDomain) -> None:
         for _ in range(3):
-            await sim.tell()
+            await sim.append_events()
             await sim.restart()
             await sim.fold()
-        last = await sim.tell()
+        last_stream = await sim.append_events()
         await sim.fold()
         await sim.pass_hours(2 * DAY)
         done = await sim.collect()
         assert done.slots.objects == 3
         slots = slot_chain(sim.store(Role.JANITOR), DOMAIN)
         assert await slots.floor() == 3
-        assert last in (await slots.read(3)).raw.decode()
-        await sim.tell()
+        assert last_stream in (await slots.read(3)).raw.decode()
+        await sim.append_events()
         await sim.fold()
         await assert_whole(sim)
 
@@ -234,7 +234,7 @@ def test_slots_go_once_their_streams_are_closed_and_a_new_compactor_finds_its_wa
 
 def test_files_of_tier_2_go_only_below_a_mark_in_their_own_domain() -> None:
     async def scenario(sim: SimulatedDomain) -> None:
-        await sim.tell()
+        await sim.append_events()
         await sim.fold()
         await sim.leave_orphans()
         files = sim.paths("state/") + sim.paths("quarantine/")
@@ -248,9 +248,13 @@ def test_files_of_tier_2_go_only_below_a_mark_in_their_own_domain() -> None:
         assert head.orphans_before == done.mark
         assert head.watermark != Watermark()  # carried over by the mark
         with pytest.raises(Invalid, match="nothing to mark"):
-            await sim.compactor().mark_orphans(orphan_mark_at(sim.calm.clock.now_ms()), "lineage")
+            await sim.compactor().mark_orphans(
+                orphan_mark_at(sim.simulation.clock.now_ms()), "lineage"
+            )
         with pytest.raises(Invalid, match="no domain"):
-            await sim.compactor().mark_orphans(orphan_mark_at(sim.calm.clock.now_ms()), "nothing")
+            await sim.compactor().mark_orphans(
+                orphan_mark_at(sim.simulation.clock.now_ms()), "nothing"
+            )
         await sim.fold()
         await assert_whole(sim)
 
@@ -286,23 +290,23 @@ def test_a_collection_that_dies_anywhere_leaves_a_whole_state_and_the_next_one_f
     in_simulated_domain(scenario)
 
 
-def test_two_janitors_at_once_delete_the_same_things() -> None:
+def test_two_janitors_at_once_delete_the_same_objects() -> None:
     """Found by chance: one raised the floor of the slots while the other was about to read them."""
 
     async def scenario(sim: SimulatedDomain) -> None:
         for _ in range(3):
             await lived_in(sim)
-            await sim.calm.runtime.tasks.gather(*(sim.collect() for _ in range(4)))
+            await sim.simulation.runtime.tasks.gather(*(sim.collect() for _ in range(4)))
             await assert_whole(sim)
-            left = await sim.collect()  # the records of marks that have lost their number
-            assert left.total().objects == left.commits.objects
+            report = await sim.collect()  # the records of marks that have lost their number
+            assert report.total().objects == report.commits.objects
             assert (await sim.collect()).total().objects == 0
 
     in_simulated_domain(scenario)
 
 
 steps = st.one_of(
-    st.sampled_from(["tell", "fold", "merge", "orphans", "restart", "kill", "collect", "twice"]),
+    st.sampled_from(["append", "fold", "merge", "orphans", "restart", "kill", "collect", "twice"]),
     st.sampled_from([0.5, 3.0, 11.0, 30.0, 60.0]),
 )
 
@@ -313,12 +317,12 @@ def test_the_state_can_always_be_rebuilt_from_the_oldest_kept_manifest(
     history: list[str | float],
 ) -> None:
     async def scenario(sim: SimulatedDomain) -> None:
-        await sim.tell()
+        await sim.append_events()
         await sim.fold()
         for step in history:
             await live(sim, step)
-        said = await sim.collect(dry_run=True)
-        assert figures(said) == figures(await sim.collect())
+        dry_report = await sim.collect(dry_run=True)
+        assert figures(dry_report) == figures(await sim.collect())
         await assert_whole(sim)
 
     in_simulated_domain(scenario)
@@ -327,8 +331,8 @@ def test_the_state_can_always_be_rebuilt_from_the_oldest_kept_manifest(
 async def live(sim: SimulatedDomain, step: str | float) -> None:
     if isinstance(step, float):
         await sim.pass_hours(step)
-    elif step == "tell":
-        await sim.tell(2)
+    elif step == "append":
+        await sim.append_events(2)
     elif step == "fold":
         await sim.fold()
     elif step == "merge":
@@ -340,7 +344,7 @@ async def live(sim: SimulatedDomain, step: str | float) -> None:
     elif step == "kill":
         sim.kill()
     elif step == "twice":
-        await sim.calm.runtime.tasks.gather(sim.collect(), sim.collect())
+        await sim.simulation.runtime.tasks.gather(sim.collect(), sim.collect())
         await assert_whole(sim)
     else:
         await sim.collect()

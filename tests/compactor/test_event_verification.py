@@ -28,7 +28,7 @@ KINDS = {
     "index": rf"state/{DOMAIN}/index/.+",
     "file": rf"(state|quarantine)/{DOMAIN}/all/.+",
 }
-A, B, C = (f"01ARZ3NDEKTSV4RRFFQ69G5FA{last}" for last in "VWX")
+A, B, C = (f"01ARZ3NDEKTSV4RRFFQ69G5FA{letter}" for letter in "VWX")
 
 
 async def lived_in() -> tuple[CompactionSetup, dict[str, bytes]]:
@@ -38,17 +38,17 @@ async def lived_in() -> tuple[CompactionSetup, dict[str, bytes]]:
     compactor = setup.compactor(retention={"executions": timedelta(days=30)})
     writer = setup.writer()
     for number in range(18):
-        await setup.tell(writer, f"e{number}")
+        await setup.report_started(writer, f"e{number}")
         if number % 6 == 0:
             await writer.append([setup.event("execution_started", {"nonsense": number})])
         await compactor.cycle(everything=True)
     assert await compactor.merge() is not None
     await writer.close()
-    await setup.tell(setup.writer(), "later")
+    await setup.report_started(setup.writer(), "later")
     await compactor.cycle(everything=True)
     await compactor.close()
     await rebuild(setup.store(), DOMAIN, InProcessEngine(setup.store()))
-    await setup.tell(setup.writer(), "last")
+    await setup.report_started(setup.writer(), "last")
     await compactor.cycle(everything=True)
     await compactor.close()
     return setup, objects.stored
@@ -77,10 +77,10 @@ async def test_what_the_compactor_publishes_is_found_right() -> None:
 
 async def test_a_reader_verifies_as_much_as_is_published() -> None:
     setup, stored = await lived_in()
-    whole, readable = await check(setup), await check(setup, Role.READER)
-    assert readable.ok, readable.problem
+    full_report, reader_report = await check(setup), await check(setup, Role.READER)
+    assert reader_report.ok, reader_report.problem
     assert paths(stored, rf"quarantine/{DOMAIN}/.+")
-    assert readable.checked.files == whole.checked.files
+    assert reader_report.checked.files == full_report.checked.files
 
 
 async def test_every_change_of_one_published_object_of_tier_2_is_found_and_the_object_named(
@@ -96,15 +96,15 @@ async def test_every_change_of_one_published_object_of_tier_2_is_found_and_the_o
     count, missed = 0, list[str]()
     for objects in alike.values():
         for tampering in tamperings(stored, some_of(objects)):
-            kept = {full(path): stored.get(full(path)) for path in tampering.changed}
-            if all(kept[full(path)] == raw for path, raw in tampering.changed.items()):
+            original_objects = {full(path): stored.get(full(path)) for path in tampering.changed}
+            if all(original_objects[full(path)] == raw for path, raw in tampering.changed.items()):
                 continue
             put(stored, {full(path): raw for path, raw in tampering.changed.items()})
-            found = (await check(setup, sound=sound)).problem
-            put(stored, kept)
+            problem = (await check(setup, sound=sound)).problem
+            put(stored, original_objects)
             count += 1
-            if found is None or found.path not in tampering.changed:
-                missed.append(f"{tampering.what} {list(tampering.changed)}: {found}")
+            if problem is None or problem.path not in tampering.changed:
+                missed.append(f"{tampering.description} {list(tampering.changed)}: {problem}")
     assert not missed, "\n".join(missed[:20])
     assert (await check(setup, sound=sound)).ok
     figure(f"tamper: {count} of {count} changes of Tier 2 detected and named")
@@ -135,11 +135,11 @@ async def test_a_seal_that_is_gone_or_replaced_is_missed() -> None:
         )
     )
     for change in changes:
-        kept = stored[full(seal)]
+        seal_bytes = stored[full(seal)]
         put(stored, {full(path): raw for path, raw in change.changed.items()})
         problem = (await check(setup)).problem
-        stored[full(seal)] = kept
-        assert problem is not None, change.what
+        stored[full(seal)] = seal_bytes
+        assert problem is not None, change.description
         assert (problem.kind, problem.path) == (ProblemKind.EVENT, seal)
 
 
@@ -206,8 +206,8 @@ OLD = Watermark(2, {A: 3, B: -1})
 def advance(record: Commit, new: Watermark, old: Watermark = OLD) -> Discrepancy | None:
     try:
         check_advance(record, manifest(new), manifest(old), 1, "manifests/executions/1.json")
-    except Discrepancy as wrong:
-        return wrong
+    except Discrepancy as discrepancy:
+        return discrepancy
     return None
 
 
@@ -237,7 +237,7 @@ def test_a_watermark_that_advances_by_what_was_folded_is_right(
         (commit(), Watermark(1, {A: 3}), ProblemKind.MANIFEST),  # the frontier goes back
         (commit(), Watermark(2, {A: 2, B: -1}), ProblemKind.MANIFEST),  # a stream goes back
         (commit(), Watermark(2, {A: 3}), ProblemKind.COMMIT),  # B has left without its seal
-        (commit(), Watermark(2, {A: 4, B: -1}), ProblemKind.COMMIT),  # nobody tells of 4
+        (commit(), Watermark(2, {A: 4, B: -1}), ProblemKind.COMMIT),  # no commit names 4
         (commit(1, **{A: (4, 4)}), Watermark(2, {A: 5, B: -1}), ProblemKind.COMMIT),
         (
             commit(1, **{A: (5, 5)}),
@@ -254,9 +254,9 @@ def test_a_watermark_that_advances_by_what_was_folded_is_right(
 def test_a_watermark_that_goes_back_or_jumps_is_wrong(
     record: Commit, new: Watermark, kind: ProblemKind
 ) -> None:
-    wrong = advance(record, new)
-    assert wrong is not None
-    assert wrong.problem.kind is kind
+    discrepancy = advance(record, new)
+    assert discrepancy is not None
+    assert discrepancy.problem.kind is kind
 
 
 @pytest.mark.parametrize("kind", [CommitKind.MERGE, CommitKind.MARK, CommitKind.REBUILD])

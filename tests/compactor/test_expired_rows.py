@@ -17,8 +17,8 @@ LONG_AGO = DEFAULT_RETENTION + timedelta(days=2)
 S2 = SchemaName("default", ("s2",))
 
 
-async def kept(setup: CatalogSetup) -> tuple[set[object], set[object]]:
-    """Whose places are kept, and what uuids are called."""
+async def places_and_uuids(setup: CatalogSetup) -> tuple[set[object], set[object]]:
+    """The ids of the tables that have places, and the names of uuids."""
     rows = await all_rows(setup.store(Role.READER), await setup.cold().head())
     names = {row["id"] for row in rows["objects"] if str(row["id"]).startswith("uuid:")}
     return {row["table_id"] for row in rows["places"]}, names
@@ -43,9 +43,9 @@ async def test_places_and_uuids_are_forgotten_with_their_table(*, merged_before:
         await setup.compactor.merge()
     await assert_sound(setup)
     setup.clock.set_forward(LONG_AGO)
-    assert len((await kept(setup))[0]) == 3
+    assert len((await places_and_uuids(setup))[0]) == 3
     assert await setup.compactor.merge() is not None
-    lying, names = await kept(setup)
+    lying, names = await places_and_uuids(setup)
     assert lying == {table_id(2)}
     assert names == {"uuid:" + FOREIGN.replace("c0ffee", "decade")}
     assert await setup.compactor.merge() is None, "there is nothing left to forget"
@@ -63,10 +63,10 @@ async def test_a_uuid_that_stands_for_another_table_now_outlives_the_first() -> 
     )
     setup.clock.set_forward(LONG_AGO)
     assert await setup.compactor.merge() is not None
-    assert await kept(setup) == ({table_id(2)}, {f"uuid:{FOREIGN}"})
-    found = await (await setup.cold().head()).table_by_uuid(FOREIGN)
-    assert found is not None
-    assert found.row.table_id == table_id(2)
+    assert await places_and_uuids(setup) == ({table_id(2)}, {f"uuid:{FOREIGN}"})
+    table_row = await (await setup.cold().head()).table_by_uuid(FOREIGN)
+    assert table_row is not None
+    assert table_row.row.table_id == table_id(2)
     await assert_sound(setup)
     await setup.close()
 
@@ -75,10 +75,12 @@ async def test_a_uuid_that_stands_for_another_table_now_outlives_the_first() -> 
 async def test_a_schema_takes_the_places_and_uuids_in_it_along(*, merged_before: bool) -> None:
     setup = await started()
     await setup.schema("s2")
-    there = msgspec.structs.replace(attach(1, location="s3://lake/a", uuid=FOREIGN), schema=S2)
+    attach_elsewhere = msgspec.structs.replace(
+        attach(1, location="s3://lake/a", uuid=FOREIGN), schema=S2
+    )
     moved = attach(2, location="s3://lake/b", uuid=FOREIGN.replace("c0ffee", "decade"))
     await setup.do(
-        there,
+        attach_elsewhere,
         msgspec.structs.replace(moved, schema=S2),
         MoveTable(table_id=table_id(2), schema=S, name="moved"),
         DropSchema(target=S2, force=True),
@@ -87,7 +89,7 @@ async def test_a_schema_takes_the_places_and_uuids_in_it_along(*, merged_before:
         await setup.compactor.merge()
     setup.clock.set_forward(LONG_AGO)
     assert await setup.compactor.merge() is not None
-    lying, names = await kept(setup)
+    lying, names = await places_and_uuids(setup)
     assert lying == {table_id(2)}
     assert names == {"uuid:" + FOREIGN.replace("c0ffee", "decade")}
     await assert_sound(setup)

@@ -48,21 +48,23 @@ def test_shards_split_the_rows_by_bucket_and_lose_none(table: StateTable, shards
     assert ordered(table, pa.concat_tables(split.values())) == rows.to_pylist()
     count = 1 if table.bucket is None else table.bucket.count
     for shard, part in split.items():
-        found = {bucket * shards // count for bucket in table.buckets_of(part)}
-        assert found == ({shard} if table.bucket else {0})
+        shards_of_rows = {bucket * shards // count for bucket in table.buckets_of(part)}
+        assert shards_of_rows == ({shard} if table.bucket else {0})
 
 
 def test_rows_of_a_bucket_keep_their_order() -> None:
     rows = some_rows(TASKS)
     for bucket, part in split_by_bucket(TASKS, rows):
-        kept = [row for row in rows.to_pylist() if TASKS.bucket_of(row["execution_id"]) == bucket]
-        assert part.to_pylist() == kept
+        expected_rows = [
+            row for row in rows.to_pylist() if TASKS.bucket_of(row["execution_id"]) == bucket
+        ]
+        assert part.to_pylist() == expected_rows
 
 
 def test_blobs_give_the_rows_back_whatever_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = some_rows(TASKS)
-    whole = list(pack_rows(TASKS, rows, 1))
-    assert len(whole) == 1
+    single_blob = list(pack_rows(TASKS, rows, 1))
+    assert len(single_blob) == 1
     monkeypatch.setattr("arco.compactor.shards._BLOB_BYTES", rows.nbytes // 5)
     several = list(pack_rows(TASKS, rows, 1))
     assert len(several) >= 5

@@ -56,7 +56,7 @@ def test_what_is_old_goes_and_what_is_kept_stays_whole() -> None:
         before = sim.paths()
         done = await sim.collect()
         await sim.assert_whole()
-        gone = set(before) - set(sim.paths())
+        deleted_paths = set(before) - set(sim.paths())
         for kind, pile in {
             "manifests/": done.manifests,
             "commits/": done.commits,
@@ -65,9 +65,9 @@ def test_what_is_old_goes_and_what_is_kept_stays_whole() -> None:
             "sequence/": done.slots,
             "locks/": done.leases,
         }.items():
-            assert pile.objects == len([key for key in gone if key.startswith(kind)]) > 0
+            assert pile.objects == len([key for key in deleted_paths if key.startswith(kind)]) > 0
             assert pile.bytes > 0
-        assert done.total().objects == len(gone)
+        assert done.total().objects == len(deleted_paths)
         assert done.left.objects == 0
 
     in_simulated_catalog(scenario)
@@ -79,8 +79,8 @@ def test_a_second_collection_finds_nothing_and_publishes_nothing() -> None:
         await sim.collect()
         await sim.pass_hours(0.1)
         before = sim.paths()
-        again = await sim.collect()
-        assert again.total().objects == 0
+        second_report = await sim.collect()
+        assert second_report.total().objects == 0
         assert sim.paths() == before
 
     in_simulated_catalog(scenario)
@@ -90,17 +90,17 @@ def test_a_dry_run_changes_nothing_and_says_what_the_next_run_does() -> None:
     async def scenario(sim: SimulatedCatalog) -> None:
         await lived_in(sim)
         before = sim.paths()
-        said = await sim.collect(dry_run=True)
+        dry_report = await sim.collect(dry_run=True)
         assert set(sim.paths()) - set(before) <= {"_probe/clock.json"}
         done = await sim.collect()
-        assert reported(said) == reported(done)
+        assert reported(dry_report) == reported(done)
         assert done.total().objects > 20
 
     in_simulated_catalog(scenario)
 
 
 def reported(collection: GcReport) -> dict[str, object]:
-    """What a collection tells, but for the moment at which it was."""
+    """The counts of a collection, without its time."""
     fields = msgspec.structs.asdict(collection)
     return {name: value for name, value in fields.items() if name not in ("dry_run", "mark")}
 
@@ -128,7 +128,7 @@ def test_without_a_compactor_what_lies_below_an_earlier_mark_goes() -> None:
         await sim.leave_orphans()
         await sim.pass_hours(3)
         [orphan, *_] = orphans = await unnamed(sim)
-        await sim.compactor.mark_orphans(orphan_mark_at(sim.calm.clock.now_ms()))
+        await sim.compactor.mark_orphans(orphan_mark_at(sim.simulation.clock.now_ms()))
         done = await sim.collect(with_compactor=False)
         assert done.files.objects == len(orphans)
         assert orphan not in sim.paths()
@@ -139,15 +139,15 @@ def test_without_a_compactor_what_lies_below_an_earlier_mark_goes() -> None:
 
 async def unnamed(sim: SimulatedCatalog) -> list[str]:
     """The files that no manifest names."""
-    named = set()
+    named_paths = set()
     chain = manifests_of(sim.store(Role.READER), DOMAIN)
     for entry in await chain.history(await chain.floor(), (await chain.head()).number):
         manifest = read_manifest(entry)
-        named |= {ref.path for ref in manifest.named_files()}
+        named_paths |= {ref.path for ref in manifest.named_files()}
         if manifest.base.index is not None:
-            named.add(manifest.base.index.path)
+            named_paths.add(manifest.base.index.path)
     files = [key for key in sim.paths("snapshots/") if "/000-" not in key]
-    return [key for key in files if key not in named]
+    return [key for key in files if key not in named_paths]
 
 
 def test_orphans_younger_than_any_attempt_may_live_stay() -> None:
@@ -252,14 +252,14 @@ def test_a_reader_of_an_old_snapshot_goes_on_within_the_retention() -> None:
         await sim.create()
         reader = SnapshotReader(sim.store(Role.READER))
         old = await reader.head()
-        wanted = sim.said[old.number]
+        expected_rows = sim.rows_by_manifest[old.number]
         for _ in range(11):
             await sim.create()
             await sim.merge()
             await sim.pass_hours(2)
             await sim.collect()
-            again = await SnapshotReader(reader.store).at_number(old.number)
-            assert await all_rows(reader.store, again) == wanted
+            same_snapshot = await SnapshotReader(reader.store).at_number(old.number)
+            assert await all_rows(reader.store, same_snapshot) == expected_rows
         await sim.pass_hours(24)
         await sim.collect()
         assert await manifests_of(reader.store, DOMAIN).floor() > old.number
@@ -272,15 +272,15 @@ def test_a_crash_between_any_two_steps_leaves_everything_readable_and_the_next_r
 ):
     async def scenario(sim: SimulatedCatalog) -> None:
         await lived_in(sim)
-        wanted = await sim.collect(dry_run=True)
+        dry_report = await sim.collect(dry_run=True)
         crashes = 0
         while True:
-            left = [2]  # so every second change is the last one of its run
+            changes_left = [2]  # so every second change is the last one of its run
 
-            async def cut(verb: str, key: str, left: list[int] = left) -> None:
+            async def cut(verb: str, key: str, changes_left: list[int] = changes_left) -> None:
                 if verb in ("delete", "create"):
-                    left[0] -= 1
-                    if left[0] < 0:
+                    changes_left[0] -= 1
+                    if changes_left[0] < 0:
                         raise PowerCut
 
             try:
@@ -291,7 +291,7 @@ def test_a_crash_between_any_two_steps_leaves_everything_readable_and_the_next_r
             if crashes % 4 == 0:
                 await sim.assert_whole()
         await sim.assert_whole()
-        assert crashes * 2 >= wanted.total().objects - 2
+        assert crashes * 2 >= dry_report.total().objects - 2
         assert (await sim.collect()).total().objects == 0
 
     in_simulated_catalog(scenario)
@@ -300,7 +300,7 @@ def test_a_crash_between_any_two_steps_leaves_everything_readable_and_the_next_r
 def test_two_janitors_at_once_leave_everything_whole() -> None:
     async def scenario(sim: SimulatedCatalog) -> None:
         await lived_in(sim)
-        await sim.calm.runtime.tasks.gather(sim.collect(), sim.collect(), sim.collect())
+        await sim.simulation.runtime.tasks.gather(sim.collect(), sim.collect(), sim.collect())
         await sim.assert_whole()
         # Each had asked for a merge, and two of those were in vain.
         await sim.pass_hours(3)
@@ -314,7 +314,7 @@ def test_two_janitors_at_once_leave_everything_whole() -> None:
 def test_dead_streams_are_sealed_and_their_last_segments_stay() -> None:
     async def scenario(sim: SimulatedCatalog) -> None:
         await sim.create()
-        sim._committer = None  # killed: nobody has sealed its stream
+        sim._committer = None  # killed: its stream has no seal
         await sim.pass_hours(WEEK)
         done = await sim.collect()
         assert done.seals == 1
@@ -368,9 +368,9 @@ def test_a_retention_that_is_too_short_is_refused_before_anything_goes() -> None
 
 def test_an_empty_workspace_has_no_garbage() -> None:
     async def scenario(sim: SimulatedCatalog) -> None:
-        for key in list(sim.calm.objects.keys()):
+        for key in list(sim.simulation.objects.keys()):
             await sim.backend().delete(key)
-        empty = SimulatedCatalog(sim.calm, CatalogCompactor(sim.store(Role.COMPACTOR)))
+        empty = SimulatedCatalog(sim.simulation, CatalogCompactor(sim.store(Role.COMPACTOR)))
         assert (await empty.collect()).total().objects == 0
 
     in_simulated_catalog(scenario)
@@ -379,7 +379,7 @@ def test_an_empty_workspace_has_no_garbage() -> None:
 def test_the_janitor_comes_by_every_so_often_and_survives_what_goes_wrong() -> None:
     async def scenario(sim: SimulatedCatalog) -> None:
         down: list[bool] = []
-        seen: list[str] = []
+        requests: list[str] = []
 
         async def fail(verb: str, key: str) -> None:
             if down:
@@ -390,9 +390,9 @@ def test_the_janitor_comes_by_every_so_often_and_survives_what_goes_wrong() -> N
             sim.compactor,
             retention_ms=int(RETENTION_MS),
             every_ms=int(HOUR_MS),
-            on_inspection=lambda inspection: seen.append(inspection.domain),
+            on_inspection=lambda inspection: requests.append(inspection.domain),
         )
-        running = sim.calm.runtime.tasks.spawn(janitor.run())
+        running = sim.simulation.runtime.tasks.spawn(janitor.run())
         await sim.pass_hours(0.1)
         assert janitor.runs == 0
         await sim.pass_hours(3)
@@ -404,7 +404,7 @@ def test_the_janitor_comes_by_every_so_often_and_survives_what_goes_wrong() -> N
         down.clear()
         await sim.pass_hours(1.1)
         assert janitor.problem is None
-        assert seen[:4] == list(DOMAINS)
+        assert requests[:4] == list(DOMAINS)
         assert set(janitor.collected_ms) == set(janitor.inspected_ms) == set(DOMAINS)
         janitor.close()
         await running.wait()
@@ -435,8 +435,8 @@ def test_nothing_that_is_named_is_ever_deleted(history: list[tuple[str, float]])
     async def scenario(sim: SimulatedCatalog) -> None:
         for step, hours in history:
             await live(sim, step, hours)
-        said = await sim.collect(dry_run=True)
-        assert reported(said) == reported(await sim.collect())
+        dry_report = await sim.collect(dry_run=True)
+        assert reported(dry_report) == reported(await sim.collect())
         await sim.assert_whole()
 
     in_simulated_catalog(scenario)
@@ -461,7 +461,7 @@ async def live(sim: SimulatedCatalog, step: str, hours: float) -> None:
         await sim.collect(with_compactor=False)
         await sim.assert_whole()
     elif step == "twice":
-        await sim.calm.runtime.tasks.gather(sim.collect(), sim.collect())
+        await sim.simulation.runtime.tasks.gather(sim.collect(), sim.collect())
         await sim.assert_whole()
     else:
         await sim.collect()

@@ -38,34 +38,34 @@ async def one(sim: SimulatedDomain) -> InspectionProblem:
 
 async def busy(sim: SimulatedDomain) -> str:
     """Two streams, one of them closed; folds, a merge, and something that waits. The open stream."""
-    await sim.tell(3)
+    await sim.append_events(3)
     await sim.fold()
     await sim.restart()
-    await sim.tell(2)
+    await sim.append_events(2)
     await sim.fold()
     await sim.merge()
-    return await sim.tell(2)
+    return await sim.append_events(2)
 
 
 def test_a_domain_in_which_all_is_well_is_counted() -> None:
     async def scenario(sim: SimulatedDomain) -> None:
         await busy(sim)
-        found = await look(sim)
-        assert found.ok, found.troubles
-        assert (found.domain, found.head, found.streams) == (DOMAIN, 2, 1)
-        assert found.segments == 7 + 1  # and a seal
-        assert found.waiting == 2
-        assert found.lag_ms is not None
-        assert found.lag_ms < HOUR_MS
-        assert (found.sealed, found.orphans.objects) == ((), 0)
+        report = await look(sim)
+        assert report.ok, report.troubles
+        assert (report.domain, report.head, report.streams) == (DOMAIN, 2, 1)
+        assert report.segments == 7 + 1  # and a seal
+        assert report.waiting == 2
+        assert report.lag_ms is not None
+        assert report.lag_ms < HOUR_MS
+        assert (report.sealed, report.orphans.objects) == ((), 0)
 
     in_simulated_domain(scenario)
 
 
 def test_an_empty_domain_is_well() -> None:
     async def scenario(sim: SimulatedDomain) -> None:
-        found = await look(sim)
-        assert (found.ok, found.head, found.segments) == (True, -1, 0)
+        report = await look(sim)
+        assert (report.ok, report.head, report.segments) == (True, -1, 0)
 
     in_simulated_domain(scenario)
 
@@ -84,9 +84,9 @@ def test_a_segment_that_is_lost_below_a_later_one_is_named() -> None:
 
 def test_a_segment_that_a_rebuild_would_need_is_missed() -> None:
     async def scenario(sim: SimulatedDomain) -> None:
-        stream = await sim.tell(3)
+        stream = await sim.append_events(3)
         await sim.fold()
-        await sim.tell(3)
+        await sim.append_events(3)
         await sim.fold()
         await sim.remove(segment_key(DOMAIN, stream, 1))  # folded by the oldest manifest
         assert (await look(sim)).ok
@@ -100,9 +100,9 @@ def test_a_segment_that_a_rebuild_would_need_is_missed() -> None:
 
 def test_a_watermark_ahead_of_what_exists_is_reported() -> None:
     async def scenario(sim: SimulatedDomain) -> None:
-        stream = await sim.tell()
+        stream = await sim.append_events()
         await sim.fold()
-        await sim.tell()
+        await sim.append_events()
         await sim.fold()
         await sim.remove(segment_key(DOMAIN, stream, 1))  # the last: nothing is above it
         problem = await one(sim)
@@ -120,7 +120,7 @@ def test_a_watermark_ahead_of_what_exists_is_reported() -> None:
 
 def test_a_stream_that_no_slot_names_is_reported_and_one_whose_slot_was_collected_is_not() -> None:
     async def scenario(sim: SimulatedDomain) -> None:
-        stray = await sim.tell(2)
+        stray = await sim.append_events(2)
         sim.kill()
         await sim.remove(f"sequence/{DOMAIN}/{0:012d}.json")
         await sim.remove(f"sequence/{DOMAIN}/head.json")
@@ -133,7 +133,7 @@ def test_a_stream_that_no_slot_names_is_reported_and_one_whose_slot_was_collecte
     in_simulated_domain(scenario)
 
     async def sealed(sim: SimulatedDomain) -> None:
-        await sim.tell(2)
+        await sim.append_events(2)
         await sim.restart()
         await sim.pass_hours(0.01)
         for name in (f"{0:012d}.json", "head.json"):
@@ -144,28 +144,28 @@ def test_a_stream_that_no_slot_names_is_reported_and_one_whose_slot_was_collecte
     in_simulated_domain(sealed)
 
     async def collected(sim: SimulatedDomain) -> None:
-        stream = await sim.tell(2)
+        stream = await sim.append_events(2)
         await sim.restart()
-        await sim.tell()
+        await sim.append_events()
         await sim.fold()
         await sim.pass_hours(2 * RETENTION_MS / HOUR_MS)
         await sim.fold()
         await sim.collect()
         assert await slot_chain(sim.store(Role.JANITOR), DOMAIN).floor() == 1
         assert sim.paths(f"ledger/{DOMAIN}/{stream}/") == [segment_key(DOMAIN, stream, 2)]
-        found = await look(sim)
-        assert found.ok, found.troubles
+        report = await look(sim)
+        assert report.ok, report.troubles
         await sim.remove(segment_key(DOMAIN, stream, 2))
-        assert (await look(sim)).ok  # there is nothing left that anybody could know it by
+        assert (await look(sim)).ok  # nothing in the store names it any more
 
     in_simulated_domain(collected)
 
 
 def test_a_stream_past_its_end_is_sealed_and_its_events_are_not_lost() -> None:
     async def scenario(sim: SimulatedDomain) -> None:
-        stream = await sim.tell(2)
+        stream = await sim.append_events(2)
         await sim.fold()
-        await sim.tell()
+        await sim.append_events()
         sim.kill()
         assert (await look(sim)).sealed == ()
         await sim.pass_hours(LIFE_HOURS + 1)
@@ -177,15 +177,15 @@ def test_a_stream_past_its_end_is_sealed_and_its_events_are_not_lost() -> None:
         assert end.seal
         assert (await look(sim)).sealed == ()
         await sim.fold()
-        found = await look(sim)
-        assert (found.streams, found.waiting, found.ok) == (0, 0, True)
+        report = await look(sim)
+        assert (report.streams, report.waiting, report.ok) == (0, 0, True)
 
     in_simulated_domain(scenario)
 
 
 def test_a_closed_stream_that_has_lost_its_seal_is_reported() -> None:
     async def scenario(sim: SimulatedDomain) -> None:
-        stream = await sim.tell(2)
+        stream = await sim.append_events(2)
         await sim.restart()
         await sim.fold()
         assert (await look(sim)).ok
@@ -199,7 +199,7 @@ def test_a_closed_stream_that_has_lost_its_seal_is_reported() -> None:
 def test_a_hint_above_the_head_is_reported_and_one_far_behind_is_rewritten() -> None:
     async def scenario(sim: SimulatedDomain) -> None:
         for _ in range(70):
-            await sim.tell()
+            await sim.append_events()
             await sim.fold()
         await sim.pass_hours(0.01)  # until the last hint was written beside it
         path = f"manifests/{DOMAIN}/head.json"
@@ -212,8 +212,8 @@ def test_a_hint_above_the_head_is_reported_and_one_far_behind_is_rewritten() -> 
         assert path not in (await look(sim)).hints
         await sim.overwrite(path, b"nonsense")
         assert path in (await look(sim)).hints
-        above = Hint(format=1, number=71, floor_index=-1, floor=0)
-        await sim.overwrite(path, json.encode(above))
+        bad_hint = Hint(format=1, number=71, floor_index=-1, floor=0)
+        await sim.overwrite(path, json.encode(bad_hint))
         problem = await one(sim)
         assert problem.kind is InspectionProblemKind.CHAIN
         assert "71" in problem.explanation
@@ -241,10 +241,10 @@ def test_orphan_files_are_counted_once_they_are_old_and_lost_files_are_named() -
         assert (await look(sim)).orphans.objects == 0  # they may be under way
         await sim.pass_hours(3)
         await sim.fold()
-        found = await look(sim)
-        assert found.ok, found.troubles
-        assert found.orphans.objects == 2
-        assert found.orphans.bytes > 0
+        report = await look(sim)
+        assert report.ok, report.troubles
+        assert report.orphans.objects == 2
+        assert report.orphans.bytes > 0
         manifests = await sim.manifests()
         lost = manifests[0].tail["executions"][0].path
         await sim.remove(lost)
@@ -256,12 +256,12 @@ def test_orphan_files_are_counted_once_they_are_old_and_lost_files_are_named() -
 
 def test_events_that_wait_for_too_long_are_reported_but_not_a_seal() -> None:
     async def scenario(sim: SimulatedDomain) -> None:
-        await sim.tell()
+        await sim.append_events()
         await sim.fold()
         await sim.restart()
         await sim.pass_hours(1)
         assert (await look(sim)).ok
-        stream = await sim.tell()
+        stream = await sim.append_events()
         await sim.pass_hours(1)
         problem = await one(sim)
         assert problem.kind is InspectionProblemKind.LAG
@@ -277,7 +277,7 @@ def test_what_is_collected_while_it_looks_is_not_missed() -> None:
 
     async def scenario(sim: SimulatedDomain) -> None:
         for _ in range(4):
-            await sim.tell(2)
+            await sim.append_events(2)
             await sim.fold()
             await sim.pass_hours(10)
         collected: list[bool] = []
@@ -288,10 +288,10 @@ def test_what_is_collected_while_it_looks_is_not_missed() -> None:
                 await sim.collect()
 
         store = sim.store(Role.JANITOR, before=collect)
-        found = await inspect_domain(store, DOMAIN)
+        report = await inspect_domain(store, DOMAIN)
         assert collected
         assert await manifests_of(store, DOMAIN).floor() > 0
-        assert found.ok, found.troubles
+        assert report.ok, report.troubles
 
     in_simulated_domain(scenario)
 
@@ -301,10 +301,10 @@ def test_the_catalog_is_looked_at_too() -> None:
         await sim.create()
         await sim.leave_orphans()
         await sim.pass_hours(7)
-        found = await inspect_domain(sim.store(Role.JANITOR), "catalog")
-        assert found.ok, found.troubles
-        assert found.orphans.objects > 0
-        assert len(found.sealed) == 2
+        report = await inspect_domain(sim.store(Role.JANITOR), "catalog")
+        assert report.ok, report.troubles
+        assert report.orphans.objects > 0
+        assert len(report.sealed) == 2
         await sim.assert_whole()
 
     in_simulated_catalog(scenario)

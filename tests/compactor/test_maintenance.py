@@ -39,7 +39,7 @@ class Site:
         for day in range(days):
             writer = self.setup.writer()
             for part in range(2):
-                await self.setup.tell(writer, f"d{day:02d}-{part}")
+                await self.setup.report_started(writer, f"d{day:02d}-{part}")
                 await writer.append([self.setup.event("nonsense", {})])
                 await self.compactor.cycle(everything=True)
                 await self.compactor.merge()
@@ -59,8 +59,8 @@ class Site:
     async def assert_well(self) -> None:
         report = await verify(self.setup.store(Role.JANITOR), DOMAIN, everything=True)
         assert report.ok, report.problem
-        found = await inspect_domain(self.setup.store(Role.JANITOR), DOMAIN)
-        assert found.ok, found.troubles
+        inspection = await inspect_domain(self.setup.store(Role.JANITOR), DOMAIN)
+        assert inspection.ok, inspection.troubles
 
     async def head(self) -> Manifest:
         head = manifest_at(await Publisher(self.setup.store(), DOMAIN).chain.head())
@@ -77,15 +77,15 @@ async def test_a_rebuild_after_a_collection_gives_the_same_rows() -> None:
     await site.live(12)
     await site.assert_well()
     before = await site.rows()
-    gone = await site.collect()
-    assert gone.segments.objects > 10
-    assert gone.manifests.objects > 10
-    assert gone.files.objects > 10
+    report = await site.collect()
+    assert report.segments.objects > 10
+    assert report.manifests.objects > 10
+    assert report.files.objects > 10
     await site.assert_well()
     assert await site.rows() == before
     store = site.setup.store()
     rebuilt = await rebuild(store, DOMAIN, InProcessEngine(store))
-    assert rebuilt.start == gone.floor  # the oldest kept: all that was folded since is there
+    assert rebuilt.start == report.floor  # the oldest kept: all that was folded since is there
     assert rebuilt.counts.segments > 0
     assert await site.rows() == before
     await site.assert_well()
@@ -95,15 +95,15 @@ async def test_rows_that_are_not_retained_stay_away_whatever_is_collected_or_reb
     site = Site()
     await site.live(12)
     bound = (await site.head()).retained_from["executions"]
-    kept = [row["execution_id"] for row in (await site.rows())["executions"]]
-    assert 0 < len(kept) < len(site.setup.reported)
+    execution_ids = [row["execution_id"] for row in (await site.rows())["executions"]]
+    assert 0 < len(execution_ids) < len(site.setup.reported)
     assert bound <= utc(site.setup.clock.now_ms()) - KEEP["executions"]
     assert len((await site.rows())["quarantine"]) == 24  # for which nothing was configured
     for _ in range(2):
         await site.collect()
         store = site.setup.store()
         await rebuild(store, DOMAIN, InProcessEngine(store))
-        assert [row["execution_id"] for row in (await site.rows())["executions"]] == kept
+        assert [row["execution_id"] for row in (await site.rows())["executions"]] == execution_ids
         assert (await site.head()).retained_from["executions"] == bound
         await site.assert_well()
         site.pass_ms(DAY_MS // 4)
@@ -115,11 +115,11 @@ async def test_nothing_is_left_to_collect_but_what_is_young() -> None:
     await site.collect()
     site.pass_ms(10 * DAY_MS)
     await site.compactor.cycle(everything=True)
-    gone = await site.collect()
-    assert gone.segments.objects > 0
+    report = await site.collect()
+    assert report.segments.objects > 0
     site.pass_ms(3 * DAY_MS)
-    gone = await site.collect()
-    left = [key for key in site.objects.stored if f"/ledger/{DOMAIN}/" in key]
-    seals = [key for key in left if b'"seal":true' in site.objects.stored[key]]
-    assert left == seals  # all else is folded, and old
+    report = await site.collect()
+    remaining_keys = [key for key in site.objects.stored if f"/ledger/{DOMAIN}/" in key]
+    seals = [key for key in remaining_keys if b'"seal":true' in site.objects.stored[key]]
+    assert remaining_keys == seals  # all else is folded, and old
     await site.assert_well()

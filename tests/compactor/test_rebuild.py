@@ -123,12 +123,14 @@ async def test_a_rebuild_gives_the_same_rows(seed: int) -> None:
     assert new.tail == {}
     assert new.base.index is not None
     index = await read_index(store, new.base.index)
-    named = {ref.path for files in index.tables.values() for ref in files.values()}
-    named |= {ref.path for ref in new.named_files()} | {new.base.index.path}
+    named_paths = {ref.path for files in index.tables.values() for ref in files.values()}
+    named_paths |= {ref.path for ref in new.named_files()} | {new.base.index.path}
     record = (await setup.commits())[-1]
     assert record.kind is CommitKind.REBUILD
-    assert {ref.path for ref in record.added} == named, "all that it names was made anew"
-    assert done.files == len(named) - 1
+    assert {ref.path for ref in record.added} == named_paths, (
+        "the rebuild writes all files that it names"
+    )
+    assert done.files == len(named_paths) - 1
     report = await verify(setup.store(Role.JANITOR), DOMAIN, everything=True)
     assert report.ok, report.problem
 
@@ -158,8 +160,8 @@ async def test_the_state_after_a_rebuild_goes_on_as_if_nothing_had_been() -> Non
     await rebuild(store, DOMAIN, InProcessEngine(store))
     await live(setup, 2, 8)
     before = await setup.rows(hidden=True)
-    again = await rebuild(store, DOMAIN, InProcessEngine(store))
-    assert again.start == -1
+    second_rebuild = await rebuild(store, DOMAIN, InProcessEngine(store))
+    assert second_rebuild.start == -1
     assert await setup.rows(hidden=True) == before
 
 
@@ -170,7 +172,7 @@ async def test_a_rebuild_starts_from_the_oldest_manifest_whose_later_segments_ar
     setup = open_setup()
     writer, compactor = setup.writer(), setup.compactor(policy=NO_MERGE)
     for n in range(10):
-        await setup.tell(writer, f"e{n}")
+        await setup.report_started(writer, f"e{n}")
         await compactor.cycle(everything=True)
         await writer.append([setup.completed(f"e{n}")])
     await compactor.cycle(everything=True)
@@ -204,7 +206,7 @@ async def test_a_segment_that_is_missing_in_the_middle_stops_a_rebuild() -> None
     setup = open_setup()
     writer = setup.writer()
     for n in range(5):
-        await setup.tell(writer, f"e{n}")
+        await setup.report_started(writer, f"e{n}")
     await setup.compactor().cycle()
     head = await setup.head()
     stream = next(iter(head.watermark.open))
@@ -237,7 +239,7 @@ async def test_a_rebuild_is_published_over_a_merge_that_changes_no_rows() -> Non
     setup = open_setup()
     writer, compactor = setup.writer(), setup.compactor(policy=NO_MERGE)
     for n in range(8):
-        await setup.tell(writer, f"e{n}")
+        await setup.report_started(writer, f"e{n}")
         await compactor.cycle(everything=True)
     slow = Slow(InProcessEngine(setup.store()))
 
@@ -278,7 +280,7 @@ async def test_a_rebuild_that_takes_longer_than_files_without_a_name_are_kept_co
     setup = stamped.setup
     writer, compactor = setup.writer(), setup.compactor(policy=NO_MERGE)
     for n in range(24):
-        await setup.tell(writer, f"e{n}")
+        await setup.report_started(writer, f"e{n}")
         await compactor.cycle(everything=True)
         await writer.append([setup.event("no_such_event", {})])
         stamped.pass_ms(MINUTE_MS)
@@ -307,12 +309,12 @@ async def test_what_a_merge_has_left_out_is_left_out_of_all_tables_by_two_jobs()
     retention = {"executions": 2 * DAY, "quarantine": 2 * DAY}
     writer = setup.writer()
     compactor = setup.compactor(policy=TailPolicy(longest=2, many_rows=1), retention=retention)
-    await setup.tell(writer, *map(str, range(20)))
+    await setup.report_started(writer, *map(str, range(20)))
     await writer.append([setup.event("no_such_event", {})])
     await compactor.cycle(everything=True)
     setup.clock.pass_ms(3 * DAY_MS)
     await compactor.cycle(everything=True)
-    await setup.tell(writer, "new")
+    await setup.report_started(writer, "new")
     await writer.append([setup.event("no_such_event", {})])
     await compactor.cycle(everything=True)
     assert await compactor.merge() is not None
@@ -340,20 +342,20 @@ async def test_a_rebuild_forgets_what_a_merge_has_forgotten_meanwhile() -> None:
     writer, store = setup.writer(), setup.store()
     soon = TailPolicy(longest=2, many_rows=1)
     compactor = setup.compactor(policy=soon, retention={"executions": 2 * DAY})
-    await setup.tell(writer, "old", "older")
+    await setup.report_started(writer, "old", "older")
     await compactor.cycle(everything=True)
-    engine, seen = Slow(InProcessEngine(store)), dict[str, list[dict[str, object]]]()
+    engine, rows_by_table = Slow(InProcessEngine(store)), dict[str, list[dict[str, object]]]()
 
     async def go_on() -> None:
         setup.clock.pass_ms(3 * DAY_MS)
-        await setup.tell(writer, "new")
+        await setup.report_started(writer, "new")
         await compactor.cycle(everything=True)
         await compactor.merge()
-        seen.update(await setup.rows(hidden=True))
+        rows_by_table.update(await setup.rows(hidden=True))
 
     engine.meanwhile = go_on
     await rebuild(store, DOMAIN, engine)
     kinds = [each.kind for each in await setup.commits()]
     assert kinds[-2:] == [CommitKind.MERGE, CommitKind.REBUILD]
-    assert [row["execution_id"] for row in seen["executions"]] == ["new"]
-    assert await setup.rows(hidden=True) == seen
+    assert [row["execution_id"] for row in rows_by_table["executions"]] == ["new"]
+    assert await setup.rows(hidden=True) == rows_by_table

@@ -30,10 +30,10 @@ async def test_what_is_older_than_the_retention_is_counted_and_not_folded() -> N
     writer = setup.writer()
     compactor = setup.compactor(retention={"executions": 30 * DAY, "no_such_table": DAY})
     now = _now(setup)
-    await setup.tell(writer, "young", at=now - 10 * DAY)
+    await setup.report_started(writer, "young", at=now - 10 * DAY)
     first = await compactor.cycle()
     assert await compactor.cycle() is not None, "the first manifest has no bounds, the next one has"
-    await setup.tell(writer, "old", at=now - 40 * DAY)
+    await setup.report_started(writer, "old", at=now - 40 * DAY)
     second = await compactor.cycle(everything=True)
     assert first is not None
     assert second is not None
@@ -46,17 +46,17 @@ async def test_the_bound_of_retention_moves_on_by_the_hour_and_never_back() -> N
     setup = open_setup()
     writer = setup.writer()
     compactor = setup.compactor(retention={"executions": DAY})
-    await setup.tell(writer, "first")
+    await setup.report_started(writer, "first")
     assert await compactor.cycle() is not None
     for minutes in (0, 30, 60, 90, -600):
         if minutes < 0:
             setup.clock.jump_ms(int(minutes * MINUTE_MS))
         else:
             setup.clock.pass_ms(30 * MINUTE_MS if minutes else 0)
-        await setup.tell(writer, f"e{minutes}")
+        await setup.report_started(writer, f"e{minutes}")
         assert await compactor.cycle(everything=True) is not None
     first, *others = await setup.manifests()
-    assert first.retained_from == {}, "nobody but us could tell what time it was"
+    assert first.retained_from == {}, "only this process knew what time it was"
     bounds = [each.retained_from["executions"] for each in others]
     assert bounds == sorted(bounds)
     assert [(each - bounds[0]) / timedelta(hours=1) for each in bounds] == [0, 0, 1, 1, 1]
@@ -67,7 +67,7 @@ async def test_rows_leave_a_domain_in_which_nothing_happens() -> None:
     stamped = open_stamped()
     setup = stamped.setup
     compactor = setup.compactor(retention={"executions": 5 * DAY})
-    await setup.tell(setup.writer(), "a")
+    await setup.report_started(setup.writer(), "a")
     assert await compactor.cycle() is not None
     published = 1
     for _ in range(7 * 12):
@@ -86,7 +86,7 @@ async def test_a_clock_that_is_years_ahead_forgets_nothing() -> None:
     store = Store(setup.backend, ahead, scope=Scope(), role=Role.COMPACTOR, retry=HASTY)
     compactor = DomainCompactor(store, DOMAIN, InProcessEngine(store), retention=keep, policy=SOON)
     for n in range(6):
-        await setup.tell(writer, f"e{n}", at=_now(setup) - 20 * DAY)
+        await setup.report_started(writer, f"e{n}", at=_now(setup) - 20 * DAY)
         while await compactor.cycle(everything=True) is not None:
             assert len(await setup.manifests()) < 40, "it never ends"
         await compactor.merge()
@@ -97,7 +97,7 @@ async def test_a_clock_that_is_years_ahead_forgets_nothing() -> None:
     assert bound <= _now(setup) - 30 * DAY + timedelta(hours=25)
     for _ in range(12):
         stamped.pass_ms(DAY_MS)
-        await setup.tell(writer, "new")
+        await setup.report_started(writer, "new")
         await compactor.cycle(everything=True)
     assert await setup.executions() == ["new"], "by the store's clock, the others leave in time"
 
@@ -105,7 +105,7 @@ async def test_a_clock_that_is_years_ahead_forgets_nothing() -> None:
 async def test_after_a_long_pause_the_bound_catches_up_in_two_steps() -> None:
     stamped = open_stamped()
     setup, keep = stamped.setup, {"executions": 5 * DAY}
-    await setup.tell(setup.writer(), "a")
+    await setup.report_started(setup.writer(), "a")
     await EventCompactor(setup.store(), InProcessEngine(setup.store()), retention=keep).once()
     stamped.pass_ms(20 * DAY_MS)
     compactor, published = setup.compactor(retention=keep), 0

@@ -167,19 +167,19 @@ async def test_calls_that_make_no_sense_are_refused() -> None:
 
 async def test_a_mark_only_ever_rises_and_lies_in_the_past() -> None:
     setup = await started()
-    early, late = new_ulid(setup.runtime), new_ulid(setup.runtime)
-    early, late = sorted((early, late))
-    marked = await setup.compactor.mark_orphans(late)
-    assert await setup.compactor.mark_orphans(early) == marked
-    assert (await setup.manifests())[-1].orphans_before == late
+    lower_ulid, higher_ulid = new_ulid(setup.runtime), new_ulid(setup.runtime)
+    lower_ulid, higher_ulid = sorted((lower_ulid, higher_ulid))
+    marked = await setup.compactor.mark_orphans(higher_ulid)
+    assert await setup.compactor.mark_orphans(lower_ulid) == marked
+    assert (await setup.manifests())[-1].orphans_before == higher_ulid
     setup.clock.set_forward(timedelta(days=-1))
     await setup.table("a")
     manifest = (await setup.manifests())[-1]
-    assert manifest.orphans_before == late, "every later manifest carries it on"
+    assert manifest.orphans_before == higher_ulid, "every later manifest carries it on"
     new = [ref.path for files in manifest.tail.values() for ref in files if ref.newest == 3]
     assert len(new) == 3
     for path in new:  # whatever the clock says, they are not taken for orphans
-        assert path.rpartition("/")[2] > late
+        assert path.rpartition("/")[2] > higher_ulid
     for bad in ("7" + "Z" * 25, "x"):
         with pytest.raises(Invalid):
             await setup.compactor.mark_orphans(bad)

@@ -66,10 +66,10 @@ def base_of(rows: int, *, buckets: tuple[int, ...] = ALL) -> BaseFiles:
 
 
 def plan(
-    files: list[FileRef], base: BaseFiles | None = None, *, behind: bool = False
+    files: list[FileRef], base: BaseFiles | None = None, *, is_behind: bool = False
 ) -> tuple[MergePart, ...]:
-    found = manifest({EXECUTIONS.name: tuple(files)})
-    return POLICY.plan_merge(found, base or BaseFiles(Base()), TABLES, behind=behind)
+    parent = manifest({EXECUTIONS.name: tuple(files)})
+    return POLICY.plan_merge(parent, base or BaseFiles(Base()), TABLES, is_behind=is_behind)
 
 
 def test_a_short_and_small_tail_is_left_alone() -> None:
@@ -106,18 +106,18 @@ def test_a_few_large_files_go_into_the_base_without_waiting_for_more() -> None:
 
 
 def test_while_there_is_a_backlog_only_a_very_long_tail_is_merged() -> None:
-    assert plan([ref(60_000)] * (POLICY.longest_behind - 1), behind=True) == ()
+    assert plan([ref(60_000)] * (POLICY.longest_behind - 1), is_behind=True) == ()
     assert {
-        each.into_base for each in plan([ref(60_000)] * POLICY.longest_behind, behind=True)
+        each.into_base for each in plan([ref(60_000)] * POLICY.longest_behind, is_behind=True)
     } == {True}
 
 
 def test_a_table_in_one_piece_is_merged_with_its_file() -> None:
-    whole = ref(40, buckets=(0,))
+    large_file = ref(40, buckets=(0,))
     files = tuple(ref(1, buckets=(0,)) for _ in range(POLICY.longest))
-    base = Base(unbucketed={SCHEDULES.name: whole})
+    base = Base(unbucketed={SCHEDULES.name: large_file})
     [part] = POLICY.plan_merge(manifest({SCHEDULES.name: files}, base), BaseFiles(base), TABLES)
-    assert (part.table, part.buckets, part.base) == (SCHEDULES.name, (0,), {"0": whole})
+    assert (part.table, part.buckets, part.base) == (SCHEDULES.name, (0,), {"0": large_file})
 
 
 def test_tables_are_planned_each_for_itself() -> None:
@@ -200,7 +200,7 @@ def test_bytes_are_written_in_proportion_and_the_tail_stays_short(
 async def grow(setup: CompactionSetup, cycles: int, *, start: int = 0) -> None:
     compactor, writer = setup.compactor(), setup.writer()
     for n in range(start, start + cycles):
-        await setup.tell(writer, f"e{n:04d}", f"shared{n % 5}")
+        await setup.report_started(writer, f"e{n:04d}", f"shared{n % 5}")
         assert await compactor.cycle(everything=True) is not None
 
 
@@ -242,23 +242,23 @@ async def test_a_tail_that_goes_into_the_base_has_the_same_rows() -> None:
     index = await read_index(setup.store(), head.base.index)
     for bucket, ref_ in index.tables["executions"].items():
         assert ref_.buckets == (int(bucket),)
-    named = {each.path for each in head.named_files()} | {head.base.index.path}
-    named |= {each.path for each in index.tables["executions"].values()}
-    assert named <= {each.path for commit in commits for each in commit.added}
-    gone = {path for commit in commits for path in commit.removed}
-    assert not named & gone
+    named_paths = {each.path for each in head.named_files()} | {head.base.index.path}
+    named_paths |= {each.path for each in index.tables["executions"].values()}
+    assert named_paths <= {each.path for commit in commits for each in commit.added}
+    removed_paths = {path for commit in commits for path in commit.removed}
+    assert not named_paths & removed_paths
 
 
 async def test_a_large_base_is_not_rewritten_for_a_few_rows() -> None:
     setup = open_setup()
     writer = setup.writer()
     compactor = setup.compactor(policy=TailPolicy(longest=4, many_rows=300))
-    await setup.tell(writer, *(f"old{n}" for n in range(400)))
+    await setup.report_started(writer, *(f"old{n}" for n in range(400)))
     await compactor.cycle()
     first = await compactor.merge()
     assert first is not None
     for n in range(30):
-        await setup.tell(writer, f"new{n}")
+        await setup.report_started(writer, f"new{n}")
         await compactor.cycle(everything=True)
         later = await compactor.merge()
         assert later is None or later.files == 1
@@ -325,11 +325,11 @@ async def aged(setup: CompactionSetup) -> DomainCompactor:
     compactor = setup.compactor(policy=SOON, retention={"executions": 10 * DAY})
     now = utc(setup.clock.now_ms())
     for n in range(8):
-        await setup.tell(writer, f"old{n}", at=now - 9 * DAY)
+        await setup.report_started(writer, f"old{n}", at=now - 9 * DAY)
     await compactor.cycle()
     setup.clock.pass_ms(2 * DAY / timedelta(milliseconds=1))
     for n in range(8):
-        await setup.tell(writer, f"young{n}")
+        await setup.report_started(writer, f"young{n}")
     await compactor.cycle(everything=True)
     return compactor
 

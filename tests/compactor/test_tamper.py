@@ -27,7 +27,7 @@ IDS = rb'"((?:[0-9A-HJKMNP-TV-Z]{26})|(?:[0-9a-f]{8}-[0-9a-f-]{27}))"'
 class Tampering:
     """Something done to the store: the objects that are others afterwards, None for one that is gone."""
 
-    what: str
+    description: str
     changed: dict[str, bytes | None]
 
 
@@ -70,7 +70,7 @@ def forgeries(stored: dict[str, bytes]) -> Iterator[Tampering]:
     yield Tampering("a next number of no parent", {forged: resealed(parent)})
     for number, path in enumerate(numbers[:-1]):
         later = stored[full(path)].replace(b'"fencing_token":', b'"fencing_token":1')
-        yield Tampering(f"number {number} with a checksum of its own", {path: resealed(later)})
+        yield Tampering(f"number {number} with a valid checksum", {path: resealed(later)})
 
 
 async def undetected(
@@ -79,18 +79,18 @@ async def undetected(
     done: Iterator[Tampering],
     sound: set[FileRef] | None,
 ) -> tuple[int, list[str]]:
-    """How many tamperings there were, and which of them nobody noticed or blamed on the right object."""
+    """How many tamperings there were, and which of them were not detected, or not with the right object."""
     count, missed = 0, []
     for tampering in done:
-        kept = {full(path): stored.get(full(path)) for path in tampering.changed}
+        original_objects = {full(path): stored.get(full(path)) for path in tampering.changed}
         if all(stored.get(full(path)) == raw for path, raw in tampering.changed.items()):
             continue
         put(stored, {full(path): raw for path, raw in tampering.changed.items()})
         report = await verify(setup.store(Role.JANITOR), DOMAIN, everything=True, sound=sound)
-        put(stored, kept)
+        put(stored, original_objects)
         count += 1
         if report.ok or report.problem is None or report.problem.path not in tampering.changed:
-            missed.append(f"{tampering.what} {list(tampering.changed)}: {report.problem}")
+            missed.append(f"{tampering.description} {list(tampering.changed)}: {report.problem}")
     return count, missed
 
 
@@ -131,20 +131,20 @@ async def test_a_changed_id_in_an_event_that_a_commit_names_is_found(
 ) -> None:
     setup, stored = await small_catalog()
     segments = paths(stored, rf"ledger/{DOMAIN}/.+")
-    named = segments[:-1]  # the last one is the seal, which no commit names
+    named_segments = segments[:-1]  # the last one is the seal, which no commit names
 
     def changes() -> Iterator[Tampering]:
-        for at, path in enumerate(named):
+        for at, path in enumerate(named_segments):
             raw = stored[full(path)]
             events = raw.index(b"\n")
-            ids = [events + found.start(1) for found in re.finditer(IDS, raw[events:])]
+            ids = [events + match.start(1) for match in re.finditer(IDS, raw[events:])]
             for start in ids[at % 4 :: 4]:  # others in the next segment
                 yield Tampering("flip", {path: flipped(raw, start + 12, 0x02)})
             yield Tampering("delete", {path: None})
             yield Tampering("truncate", {path: raw[:-1]})
             yield Tampering("append", {path: raw + b"{}"})
             yield Tampering("no events", {path: raw[: events + 1]})
-            yield Tampering("copy", {path: stored[full(named[at - 1])]})
+            yield Tampering("copy", {path: stored[full(named_segments[at - 1])]})
 
     count, missed = await undetected(setup, stored, changes(), None)
     assert not missed, "\n".join(missed[:20])

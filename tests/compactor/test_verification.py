@@ -21,7 +21,7 @@ from tests.catalog.catalog_setup import after, open_setup, started
 from tests.compactor.dict_backend import DictBackend
 from tests.compactor.small_catalog import (
     HEAD,
-    LAST,
+    HEAD_NUMBER,
     anchor,
     check,
     full,
@@ -38,8 +38,8 @@ async def test_a_sound_catalog_passes_and_everything_in_it_is_counted() -> None:
     report = await check(setup)
     assert report.ok
     assert report.problem is None
-    assert (report.floor, report.head) == (0, LAST)
-    assert report.head_sha256 == anchor(stored, LAST)[1]
+    assert (report.floor, report.head) == (0, HEAD_NUMBER)
+    assert report.head_sha256 == anchor(stored, HEAD_NUMBER)[1]
     assert report.checked.manifests == len(paths(stored, r"manifests/catalog/[0-9]+\.json"))
     assert report.checked.commits == len(paths(stored, "commits/.+"))
     assert report.checked.files == len(paths(stored, "snapshots/.+"))
@@ -65,7 +65,7 @@ async def test_only_the_current_files_are_read_unless_everything_is_asked_for() 
     assert everything.problem is not None
     assert everything.problem.path == oldest
     assert current.checked.files < len(paths(stored, "snapshots/.+"))
-    assert current.checked.manifests == LAST + 1
+    assert current.checked.manifests == HEAD_NUMBER + 1
 
 
 async def test_a_reader_verifies_what_is_published_and_no_events() -> None:
@@ -73,7 +73,7 @@ async def test_a_reader_verifies_what_is_published_and_no_events() -> None:
     report = await check(setup, role=Role.READER)
     assert report.ok
     assert report.checked.events == 0
-    assert report.checked.commits == LAST + 1
+    assert report.checked.commits == HEAD_NUMBER + 1
 
 
 async def test_progress_reaches_what_there_was_to_do() -> None:
@@ -85,7 +85,7 @@ async def test_progress_reaches_what_there_was_to_do() -> None:
         everything=True,
         progress=lambda done, total: reported.append((done, total)),
     )
-    assert reported[-1][0] == reported[-1][1] > LAST
+    assert reported[-1][0] == reported[-1][1] > HEAD_NUMBER
     assert [done for done, _ in reported] == sorted(done for done, _ in reported)
 
 
@@ -102,7 +102,7 @@ async def test_a_store_that_does_not_answer_is_no_verdict() -> None:
 
 
 @pytest.mark.parametrize("role", [Role.JANITOR, Role.READER])
-@pytest.mark.parametrize("number", [0, 1, 7, LAST - 1])
+@pytest.mark.parametrize("number", [0, 1, 7, HEAD_NUMBER - 1])
 @pytest.mark.parametrize("hinted", [True, False])
 async def test_a_manifest_that_is_missing_in_the_middle_is_named(
     role: Role, number: int, hinted: bool
@@ -120,10 +120,10 @@ async def test_a_manifest_that_is_missing_in_the_middle_is_named(
 @pytest.mark.parametrize("role", [Role.JANITOR, Role.READER])
 async def test_a_head_that_is_missing_is_found_by_the_hint(role: Role) -> None:
     setup, stored = await small_catalog()
-    del stored[full(manifest_path(LAST))]
+    del stored[full(manifest_path(HEAD_NUMBER))]
     problem = (await check(setup, role=role)).problem
     assert problem is not None
-    assert problem.path == manifest_path(LAST)
+    assert problem.path == manifest_path(HEAD_NUMBER)
 
 
 @pytest.mark.parametrize("hint", [b"", b"garbage", b'{"format":1,"number":2}', None])
@@ -138,7 +138,7 @@ async def test_a_hint_that_is_lost_or_garbage_is_no_problem(hint: bytes | None) 
 
 async def test_a_floor_that_is_missing_is_found_by_the_hint() -> None:
     setup, stored = await small_catalog()
-    stored[full(HEAD)] = json.encode(Hint(format=1, number=LAST, floor_index=0, floor=3))
+    stored[full(HEAD)] = json.encode(Hint(format=1, number=HEAD_NUMBER, floor_index=0, floor=3))
     problem = (await check(setup)).problem
     assert problem is not None
     assert (problem.kind, problem.path) == (
@@ -154,7 +154,7 @@ async def test_a_collected_catalog_is_sound_and_its_floor_is_vouched_for() -> No
     await collect_garbage(setup.store(Role.JANITOR), None)
     report = await check(setup)
     assert report.ok, report.problem
-    assert (report.floor, report.head, report.checked.manifests) == (LAST, LAST, 1)
+    assert (report.floor, report.head, report.checked.manifests) == (HEAD_NUMBER, HEAD_NUMBER, 1)
     assert not (await check(setup, expect=(5, "0" * 64))).ok
     [floor] = paths(stored, "manifests/catalog/floor/.+")
     raw = stored[full(floor)]
@@ -173,7 +173,7 @@ async def test_an_anchor_that_fits_is_fine_whatever_its_case() -> None:
     assert (await check(setup, expect=(number, sha256.upper()))).ok
 
 
-@pytest.mark.parametrize(("number", "says"), [(5, "was expected"), (LAST + 1, "is missing")])
+@pytest.mark.parametrize(("number", "says"), [(5, "was expected"), (HEAD_NUMBER + 1, "is missing")])
 async def test_an_anchor_finds_a_chain_that_is_another(number: int, says: str) -> None:
     setup, _ = await small_catalog()
     problem = (await check(setup, expect=(number, "0" * 64))).problem
@@ -184,25 +184,25 @@ async def test_an_anchor_finds_a_chain_that_is_another(number: int, says: str) -
 
 async def test_only_an_anchor_finds_a_chain_that_was_cut_together_with_its_hint() -> None:
     setup, stored = await small_catalog()
-    kept = anchor(stored, LAST)
-    del stored[full(manifest_path(LAST))]
+    anchored = anchor(stored, HEAD_NUMBER)
+    del stored[full(manifest_path(HEAD_NUMBER))]
     del stored[full(HEAD)]
     assert (await check(setup)).ok
-    assert not (await check(setup, expect=kept)).ok
+    assert not (await check(setup, expect=anchored)).ok
 
 
 async def test_a_manifest_with_a_checksum_of_its_own_is_blamed_by_its_child() -> None:
     setup, stored = await small_catalog()
-    key = full(manifest_path(LAST - 1))
+    key = full(manifest_path(HEAD_NUMBER - 1))
     stored[key] = resealed(stored[key].replace(b'"fencing_token":', b'"fencing_token":1'))
     problem = (await check(setup)).problem
     assert problem is not None
-    assert problem.path == manifest_path(LAST - 1)
-    assert str(LAST) in problem.explanation
+    assert problem.path == manifest_path(HEAD_NUMBER - 1)
+    assert str(HEAD_NUMBER) in problem.explanation
 
 
 @pytest.mark.parametrize(
-    ("said", "instead", "explains"),
+    ("old_bytes", "new_bytes", "explains"),
     [
         (b'"domain":"catalog"', b'"domain":"lineage"', "is of domain"),
         (b'"rows_changed_at":12', b'"rows_changed_at":13', "rows changed at"),
@@ -212,15 +212,15 @@ async def test_a_manifest_with_a_checksum_of_its_own_is_blamed_by_its_child() ->
     ],
 )
 async def test_a_head_that_contradicts_itself_is_named(
-    said: bytes, instead: bytes, explains: str
+    old_bytes: bytes, new_bytes: bytes, explains: str
 ) -> None:
     setup, stored = await small_catalog()
-    key = full(manifest_path(LAST))
-    assert said in stored[key]
-    stored[key] = resealed(stored[key].replace(said, instead))
+    key = full(manifest_path(HEAD_NUMBER))
+    assert old_bytes in stored[key]
+    stored[key] = resealed(stored[key].replace(old_bytes, new_bytes))
     problem = (await check(setup)).problem
     assert problem is not None
-    assert problem.path == manifest_path(LAST)
+    assert problem.path == manifest_path(HEAD_NUMBER)
     assert explains in problem.explanation
 
 
@@ -246,15 +246,15 @@ async def test_a_segment_that_had_gone_before_its_commit_was_published_is_no_pro
     await setup.table("late")
     await setup.table("punctual")
     await setup.close()
-    *_, late, punctual, _seal = paths(objects.stored, "ledger/.+")
-    del objects.stored[full(late)]
+    *_, late_path, punctual_path, _seal = paths(objects.stored, "ledger/.+")
+    del objects.stored[full(late_path)]
     report = await check(setup)
     assert report.ok, report.problem
     assert report.checked.collected == 1
-    del objects.stored[full(punctual)]
+    del objects.stored[full(punctual_path)]
     problem = (await check(setup)).problem
     assert problem is not None
-    assert problem.path == punctual
+    assert problem.path == punctual_path
 
 
 def some_rows() -> pa.Table:
@@ -265,12 +265,12 @@ def some_rows() -> pa.Table:
     return pa.Table.from_pylist(rows, schema=TABLES.schema)
 
 
-def fault(made: pa.Table, **claims: object) -> str | None:
-    """What is found to be wrong with a file of these rows, of which these things are claimed."""
-    honest, raw = encode_state_file(TABLES, made, "x")
+def fault(file_rows: pa.Table, **claims: object) -> str | None:
+    """What the check reports for a file of these rows with these claims; None if nothing."""
+    honest, raw = encode_state_file(TABLES, file_rows, "x")
     ref = json.decode(json.encode({**_fields(honest), **claims}), FileRef)
-    found = check_content(TABLES, ref, raw, in_tail=True)
-    return found if isinstance(found, str) else None
+    fault_text = check_content(TABLES, ref, raw, in_tail=True)
+    return fault_text if isinstance(fault_text, str) else None
 
 
 def _fields(ref: FileRef) -> dict[str, object]:
@@ -295,9 +295,9 @@ def test_a_file_that_is_what_its_manifest_says_has_no_fault() -> None:
 def test_every_claim_about_a_file_is_held_against_its_rows(
     claims: dict[str, object], names: str
 ) -> None:
-    found = fault(some_rows(), **claims)
-    assert found is not None
-    assert f"has {names} " in found
+    fault_text = fault(some_rows(), **claims)
+    assert fault_text is not None
+    assert f"has {names} " in fault_text
 
 
 def test_rows_that_are_not_as_they_must_be_are_a_fault() -> None:
@@ -314,5 +314,7 @@ def test_rows_that_are_not_as_they_must_be_are_a_fault() -> None:
     assert fault(rows.set_column(at, "_commit", several)) == (
         "is of one commit, and has rows of several"
     )
-    found = check_content(TABLES, encode_state_file(TABLES, rows, "x")[0], b"PAR1", in_tail=True)
-    assert found == "is not a Parquet file"
+    fault_text = check_content(
+        TABLES, encode_state_file(TABLES, rows, "x")[0], b"PAR1", in_tail=True
+    )
+    assert fault_text == "is not a Parquet file"

@@ -108,7 +108,7 @@ MERGE_MUTANTS = (
         name="events of kept commits collected",
         rule="P20",
         target="arco.compactor.garbage_collection:find_spent_segments",
-        old=" and meta.key not in kept",
+        old=" and meta.key not in kept_keys",
         new="",
     ),
 )

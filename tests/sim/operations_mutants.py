@@ -31,8 +31,8 @@ OPERATIONS_MUTANTS = (
         name="segments collected by the head",
         rule="P20",
         target="arco.compactor.garbage_collection:_Collection.collect_folded_segments",
-        old="spent = self.kept.oldest",
-        new="spent = self.kept.newest",
+        old="spent = self.kept_manifests.oldest",
+        new="spent = self.kept_manifests.newest",
     ),
     Mutant(
         name="watermark moved past what was not folded",
@@ -101,7 +101,7 @@ POINT_MUTANTS = {
         rule="P27",
         target="arco.compactor.garbage_collection:_Collection.collect_files",
         old="await compactor.mark_orphans(new_mark, self._domain)",
-        new="self.kept.mark = wanted",
+        new="self.kept_manifests.mark = new_mark",
     ): ("cycle", "sleep beside a janitor"),
     Mutant(
         name="forgetting on rows that were not seen",

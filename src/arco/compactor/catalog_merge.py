@@ -164,8 +164,8 @@ class _Merge:
         def work() -> tuple[FileRef, bytes] | None:
             present = [part for part in parts if part is not None]
             folded = fold(table, pa.concat_tables([table.empty, *present]))
-            kept = self._expired.filter(table, folded)
-            return encode_state_file(table, kept, path) if kept.num_rows else None
+            kept_rows = self._expired.filter(table, folded)
+            return encode_state_file(table, kept_rows, path) if kept_rows.num_rows else None
 
         # In a thread: a large bucket takes a while, and this process serves requests meanwhile.
         new = await self._tasks.in_thread(work)

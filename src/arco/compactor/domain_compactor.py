@@ -166,10 +166,10 @@ class DomainCompactor:
         timer = PhaseTimer(self._clock)
         head = self._publisher.chain.remembered() or await self._publisher.chain.head()
         manifest = manifest_at(head)
-        if manifest is None or not self._policy.is_due(manifest, behind=self.is_behind):
+        if manifest is None or not self._policy.is_due(manifest, is_behind=self.is_behind):
             return None
         base = BaseFiles(manifest.base, await self._read_index(manifest.base.index))
-        parts = self._policy.plan_merge(manifest, base, self._tables, behind=self.is_behind)
+        parts = self._policy.plan_merge(manifest, base, self._tables, is_behind=self.is_behind)
         if not parts:
             return None
         work = TailMerge(self._publisher, manifest, base, self._tables, parts)

@@ -189,8 +189,8 @@ class FoldedSegmentCheck:
         seals = set(closed_streams(record, mark).items())
         positions = [
             (stream, seq)
-            for stream, (first, last) in record.streams.items()
-            for seq in range(first, last + 1)
+            for stream, (first_seq, last_seq) in record.streams.items()
+            for seq in range(first_seq, last_seq + 1)
             if (stream, seq) not in seals
         ]
         events = size_bytes = 0

@@ -39,9 +39,9 @@ class CompactionPace:
 
     longest_ms: float = 0
 
-    def pause_ms(self, events: int, *, behind: bool) -> float:
+    def pause_ms(self, events: int, *, is_behind: bool) -> float:
         """The pause after a cycle with so many events."""
-        if behind:
+        if is_behind:
             return 0
         return min(_MIN_MS, self.longest_ms) if events >= MANY_EVENTS else self.longest_ms
 
@@ -214,7 +214,7 @@ class EventCompactor:
         domain.cycles.reset()
         if cycle is not None:
             self._record(domain, cycle)
-            pause_ms = self._pace.pause_ms(cycle.counts.events, behind=domain.is_behind)
+            pause_ms = self._pace.pause_ms(cycle.counts.events, is_behind=domain.is_behind)
             domain.paused_until_ms = began_ms + pause_ms
         if cycle is not None or was_behind:
             await self._merge(domain)

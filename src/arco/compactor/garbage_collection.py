@@ -86,7 +86,7 @@ async def collect_garbage(
     if compactor is not None and not dry_run and domain == DOMAIN:
         await compactor.merge()
     await collect(work.chain, retention_ms=retention_ms)
-    await work.kept.read_on(work.chain)
+    await work.kept_manifests.read_on(work.chain)
     await work.collect_files(compactor, dry_run=dry_run)
     await work.collect_records(head_number)
     if domain == DOMAIN:
@@ -106,29 +106,29 @@ class _Collection:
         self._domain = domain
         self._retention_ms = retention_ms
         self.chain = manifests_of(store, domain)
-        self.kept = KeptManifests()
+        self.kept_manifests = KeptManifests()
         self._mark = ""
-        self._left = ObjectCount()
+        self._unnamed_left = ObjectCount()
 
     async def collect_files(self, compactor: CompactorPort | None, *, dry_run: bool) -> None:
         """Delete files that no kept manifest names, once a mark ensures that none will."""
         new_mark = orphan_mark_at(await store_now_ms(self._store))
         unnamed = [meta async for meta in self._unnamed()]
-        self._mark = self.kept.mark
+        self._mark = self.kept_manifests.mark
         due = [
             meta for meta in unnamed if self._mark <= (attempt_in_path(meta.key) or "") < new_mark
         ]
-        if compactor is None or self.kept.head < 0:
+        if compactor is None or self.kept_manifests.head < 0:
             for meta in due:
-                self._left.add(meta)
+                self._unnamed_left.add(meta)
         elif due:
             if not dry_run:
                 await compactor.mark_orphans(new_mark, self._domain)
                 # Manifests that were published since the first read may name some of the files.
-                await self.kept.read_on(self.chain)
-            self._mark = new_mark if dry_run else self.kept.mark
+                await self.kept_manifests.read_on(self.chain)
+            self._mark = new_mark if dry_run else self.kept_manifests.mark
         for meta in unnamed:
-            if _is_below(meta, self._mark) and meta.key not in self.kept.files:
+            if _is_below(meta, self._mark) and meta.key not in self.kept_manifests.files:
                 await self._store.delete(meta.key)
 
     async def collect_records(self, head_number: int) -> None:
@@ -138,7 +138,7 @@ class _Collection:
         and the mark of this one changed them, which a dry run could not predict.
         """
         async for meta in self._store.list(f"commits/{self._domain}/"):
-            if not self.kept.may_name(meta.key, head_number):
+            if not self.kept_manifests.may_name(meta.key, head_number):
                 await self._store.delete(meta.key)
 
     async def collect_unnamed_segments(self) -> None:
@@ -154,8 +154,8 @@ class _Collection:
             return
         # A commit from now on names young segments, or it comes from a process that was suspended for long:
         # its events travel with the call, so only a copy of them is deleted.
-        await self.kept.read_on(self.chain)
-        named_segments = await self.kept.segments(self.chain)
+        await self.kept_manifests.read_on(self.chain)
+        named_segments = await self.kept_manifests.segments(self.chain)
         for meta in find_spent_segments(
             streams, before_ms=before_ms, named_segments=named_segments
         ):
@@ -163,10 +163,10 @@ class _Collection:
 
     async def collect_folded_segments(self) -> None:
         """Event domain: seal abandoned streams, and delete what the oldest kept manifest has folded."""
-        await self.kept.read_on(self.chain)
+        await self.kept_manifests.read_on(self.chain)
         slots = slot_chain(self._store, self._domain)
-        await seal_expired_streams(slots, self._domain, self.kept.newest)
-        spent = self.kept.oldest
+        await seal_expired_streams(slots, self._domain, self.kept_manifests.newest)
+        spent = self.kept_manifests.oldest
         await collect_segments(slots, self._domain, spent, retention_ms=self._retention_ms)
         await collect_slots(slots, spent, retention_ms=self._retention_ms)
 
@@ -180,7 +180,7 @@ class _Collection:
         return GcReport(
             domain=self._domain,
             dry_run=dry_run,
-            floor=self.kept.floor,
+            floor=self.kept_manifests.floor,
             manifests=deleted.get("manifests", ObjectCount()),
             commits=deleted.get("commits", ObjectCount()),
             files=add_object_counts(deleted.get(root, ObjectCount()) for root in _ROOTS),
@@ -190,13 +190,16 @@ class _Collection:
             leases=deleted.get("locks", ObjectCount()),
             seals=sum(each.key.startswith("ledger/") for each in self._store.created),
             mark=self._mark or None,
-            left=self._left,
+            left=self._unnamed_left,
         )
 
     async def _unnamed(self) -> AsyncIterator[Meta]:
         for folder in folders_of(self._domain):
             async for meta in self._store.list(folder):
-                if attempt_in_path(meta.key) is not None and meta.key not in self.kept.files:
+                if (
+                    attempt_in_path(meta.key) is not None
+                    and meta.key not in self.kept_manifests.files
+                ):
                     yield meta
 
 

@@ -117,9 +117,9 @@ class _Inspector:
         self._progress = progress
         self._repair = repair
         self._chain = manifests_of(store, domain)
-        self._kept = KeptManifests()
+        self._kept_manifests = KeptManifests()
         self._slots = KnownSlots(0, {})
-        self._listed: Streams = {}
+        self._segments_by_stream: Streams = {}
         self._problems: list[InspectionProblem] = []
         self._hints: list[str] = []
         self._waiting: list[Meta] = []
@@ -138,13 +138,13 @@ class _Inspector:
             self._report_lag(lag_ms)
         return Inspection(
             domain=self._domain,
-            head=self._kept.head,
-            streams=len(self._kept.newest.open),
-            segments=sum(map(len, self._listed.values())),
+            head=self._kept_manifests.head,
+            streams=len(self._kept_manifests.newest.open),
+            segments=sum(map(len, self._segments_by_stream.values())),
             waiting=len(self._waiting),
             waiting_bytes=sum(meta.size_bytes for meta in self._waiting),
             lag_ms=lag_ms,
-            files=len(self._kept.files),
+            files=len(self._kept_manifests.files),
             orphans=self._orphans,
             sealed=tuple(meta.key.split("/")[2] for meta in self._sealing_store.created),
             hints=tuple(self._hints),
@@ -154,20 +154,20 @@ class _Inspector:
     async def has_collected(self) -> bool:
         """Whether something was collected since the start, so that missing objects may be no problem."""
         try:
-            return await self._chain.floor() > self._kept.floor
+            return await self._chain.floor() > self._kept_manifests.floor
         except Corrupt:
             return False
 
     async def _list_segments(self) -> None:
         async for meta in self._store.list(f"ledger/{self._domain}/"):
-            add_segment(self._listed, meta)
+            add_segment(self._segments_by_stream, meta)
             self._progress.step()
 
     async def _read_manifests(self) -> bool:
         if not await self._check_chain(self._chain, ProblemKind.MANIFEST):
             return False
         try:
-            await self._kept.read_on(self._chain)
+            await self._kept_manifests.read_on(self._chain)
         except Corrupt as problem:
             self._report(
                 InspectionProblemKind.CHAIN, f"{self._chain.path}/", str(problem), _RESTORE
@@ -186,9 +186,9 @@ class _Inspector:
             self._report(InspectionProblemKind.CHAIN, f"{chain.path}/", str(problem), _RESTORE)
             return False
         self._slots = KnownSlots(floor, {slot.stream: number for number, slot in slots.items()})
-        frontier = self._kept.newest.frontier
+        frontier = self._kept_manifests.newest.frontier
         if frontier > head.number + 1:
-            passed = f"manifest {self._kept.head} has passed {frontier} slots"
+            passed = f"manifest {self._kept_manifests.head} has passed {frontier} slots"
             fault = f"{passed}, and there are only {head.number + 1}"
             self._report(
                 InspectionProblemKind.WATERMARK, chain.key(head.number + 1), fault, _RESTORE
@@ -216,10 +216,10 @@ class _Inspector:
     async def _seal(self) -> None:
         """Seal the streams whose writers are past their announced end (P16)."""
         if self._domain == DOMAIN:
-            await seal_listed_streams(self._sealing_store, self._domain, self._listed)
+            await seal_listed_streams(self._sealing_store, self._domain, self._segments_by_stream)
         else:
             slots = slot_chain(self._sealing_store, self._domain)
-            await seal_expired_streams(slots, self._domain, self._kept.newest)
+            await seal_expired_streams(slots, self._domain, self._kept_manifests.newest)
 
     async def _check_streams(self) -> None:
         if self._domain == DOMAIN:
@@ -227,9 +227,9 @@ class _Inspector:
         check = StreamCheck(
             self._store,
             self._domain,
-            self._listed,
+            self._segments_by_stream,
             self._slots,
-            (self._kept.oldest, self._kept.newest),
+            (self._kept_manifests.oldest, self._kept_manifests.newest),
         )
         streams = check.streams()
         self._progress.expect(len(streams))
@@ -247,10 +247,14 @@ class _Inspector:
             async for meta in self._store.list(folder):
                 listed_keys.add(meta.key)
                 attempt = attempt_in_path(meta.key)
-                if attempt is not None and attempt < mark and meta.key not in self._kept.files:
+                if (
+                    attempt is not None
+                    and attempt < mark
+                    and meta.key not in self._kept_manifests.files
+                ):
                     self._orphans.add(meta)
                 self._progress.step()
-        for path in sorted(self._kept.files - listed_keys):
+        for path in sorted(self._kept_manifests.files - listed_keys):
             if not await self._exists(path):
                 fault = "is missing, and a manifest names it"
                 self._report(InspectionProblemKind.FILE, path, fault, _RESTORE)
@@ -318,13 +322,13 @@ class StreamCheck:
         self,
         store: Store,
         domain: str,
-        listed: Streams,
+        segments_by_stream: Streams,
         slots: KnownSlots,
         marks: tuple[Watermark, ...],
     ) -> None:
         self._store = store
         self._domain = domain
-        self._listed = listed
+        self._segments_by_stream = segments_by_stream
         self._slots = slots
         self._oldest, self._newest = marks
         self.waiting: list[Meta] = []  # segments with events that are not published
@@ -332,7 +336,12 @@ class StreamCheck:
 
     def streams(self) -> list[str]:
         """All streams that segments, slots or watermarks name."""
-        streams = {*self._listed, *self._slots.numbers, *self._oldest.open, *self._newest.open}
+        streams = {
+            *self._segments_by_stream,
+            *self._slots.numbers,
+            *self._oldest.open,
+            *self._newest.open,
+        }
         return sorted(streams)
 
     async def check(self, stream: str) -> None:
@@ -362,19 +371,20 @@ class StreamCheck:
 
     async def _check_unregistered(self, stream: str) -> None:
         """A stream without a slot must have a seal: then its slot was collected."""
-        last_seq = max(self._listed[stream])
+        segments = self._segments_by_stream[stream]
+        last_seq = max(segments)
         end = await self._find_segment(stream, last_seq)
         if self._slots.floor == 0 or end is None or not end.seal:
             self._report(
                 InspectionProblemKind.STREAM,
                 f"ledger/{self._domain}/{stream}/",
-                f"no slot names this stream, so its {len(self._listed[stream])} segments are not folded",
+                f"no slot names this stream, so its {len(segments)} segments are not folded",
                 f"Restore its slot below sequence/{self._domain}/ from a backup, or send the events again.",
             )
 
     async def _top(self, stream: str, *, is_closed: bool) -> int:
         """The last segment of a stream; a closed one must end with a seal."""
-        top = max(self._listed.get(stream, {-1: None}))
+        top = max(self._segments_by_stream.get(stream, {-1: None}))
 
         async def probe(seq: int) -> SegmentLocation | None:
             return await self._find_segment(stream, seq)
@@ -402,11 +412,11 @@ class StreamCheck:
         return 0
 
     async def _check_needed(self, stream: str, needed: range, folded: int) -> None:
-        listed = self._listed.get(stream, {})
+        listed_segments = self._segments_by_stream.get(stream, {})
         missing = [
             seq
             for seq in needed
-            if seq not in listed and await self._find_segment(stream, seq) is None
+            if seq not in listed_segments and await self._find_segment(stream, seq) is None
         ]
         if not missing:
             return
@@ -421,7 +431,9 @@ class StreamCheck:
         self._report(InspectionProblemKind.SEGMENT, path, fault + others, _LOST)
 
     async def _add_waiting(self, stream: str, folded: int, top: int) -> None:
-        waiting = [meta for seq, meta in self._listed.get(stream, {}).items() if seq > folded]
+        waiting = [
+            meta for seq, meta in self._segments_by_stream.get(stream, {}).items() if seq > folded
+        ]
         if waiting:
             end = await self._find_segment(stream, top)
             is_seal = end is not None and end.seal

@@ -1,4 +1,4 @@
-"""Checks of manifests and commit records: each against its place, its parent and each other.
+"""Checks of manifests and commit records: each against its number, its parent and each other.
 
 The catalog domain (Tier 1) applies requests, whose rows are ordered in the tail. Event domains (Tier 2)
 fold segments: their watermark and retention bounds never move back, a stream leaves the watermark only with
@@ -127,7 +127,9 @@ def check_advance(
 
 def closed_streams(record: Commit, mark: Watermark) -> dict[str, int]:
     """The streams that a commit closed, with the numbers of their seals."""
-    return {name: last for name, (_, last) in record.streams.items() if name not in mark.open}
+    return {
+        name: last_seq for name, (_, last_seq) in record.streams.items() if name not in mark.open
+    }
 
 
 def _fault_in_retention(old: dict[str, datetime], manifest: Manifest) -> str | None:
@@ -149,10 +151,12 @@ def _fault_in_watermark(old: Watermark, new: Watermark) -> str | None:
 def _fault_in_streams(record: Commit, old: Watermark, new: Watermark) -> str | None:
     if record.kind is not CommitKind.FOLD:
         return None if old == new else "folded nothing, and its watermark moved"
-    for stream, (first, last) in record.streams.items():
-        is_next = first == old.open.get(stream, -1) + 1 and first <= last
-        if not is_next or new.open.get(stream, last) != last:
-            return f"lists segments {first} to {last} of stream {stream}, unlike its manifest"
+    for stream, (first_seq, last_seq) in record.streams.items():
+        is_next = first_seq == old.open.get(stream, -1) + 1 and first_seq <= last_seq
+        if not is_next or new.open.get(stream, last_seq) != last_seq:
+            return (
+                f"lists segments {first_seq} to {last_seq} of stream {stream}, unlike its manifest"
+            )
     new_streams = {each for each in (*new.open, *record.streams) if each not in old.open}
     for stream in {*old.open, *new_streams} - set(record.streams):
         if new.open.get(stream) != old.open.get(stream, -1):
@@ -168,7 +172,7 @@ def _fault_in_counts(record: Commit, manifest: Manifest) -> str | None:
         return f"counts {counts.events} events, and more that were not folded"
     if record.kind is not CommitKind.FOLD:
         return None
-    segments = sum(last - first + 1 for first, last in record.streams.values())
+    segments = sum(last_seq - first_seq + 1 for first_seq, last_seq in record.streams.values())
     segments -= len(closed_streams(record, manifest.watermark))  # seals have no events
     return (
         None

@@ -77,10 +77,10 @@ class _PartMerge:
                 rows = await self._fold(
                     each[bucket] for each in (bases, tail_rows) if bucket in each
                 )
-                kept = retain(self.table, rows, since)
-                forgotten += rows.num_rows - kept.num_rows
-                if kept.num_rows:
-                    files.append(await self._create(bucket, kept))
+                retained_rows = retain(self.table, rows, since)
+                forgotten += rows.num_rows - retained_rows.num_rows
+                if retained_rows.num_rows:
+                    files.append(await self._create(bucket, retained_rows))
         return tuple(files), forgotten
 
     async def _bases(self, buckets: Sequence[int]) -> dict[int, pa.Table]:

@@ -370,8 +370,8 @@ def _event_segments(record: Commit, manifest: Manifest) -> tuple[SegmentRef, ...
     """The segments with events: the last one of a stream that left the watermark is its seal."""
     return tuple(
         SegmentRef(stream, seq)
-        for stream, (first, last) in record.streams.items()
-        for seq in range(first, last + (stream in manifest.watermark.open))
+        for stream, (first_seq, last_seq) in record.streams.items()
+        for seq in range(first_seq, last_seq + (stream in manifest.watermark.open))
     )
 
 

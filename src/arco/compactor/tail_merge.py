@@ -157,9 +157,9 @@ class TailPolicy:
     # better than a merge that always fails.
     most_rows: int = 1 << 62
 
-    def is_due(self, manifest: Manifest, *, behind: bool = False) -> bool:
+    def is_due(self, manifest: Manifest, *, is_behind: bool = False) -> bool:
         """Whether a merge may be due; `plan_merge` decides, but needs the index of the base."""
-        return any(self._is_long(tail, behind=behind) for tail in manifest.tail.values())
+        return any(self._is_long(tail, is_behind=is_behind) for tail in manifest.tail.values())
 
     def plan_merge(
         self,
@@ -167,12 +167,12 @@ class TailPolicy:
         base: BaseFiles,
         tables: Mapping[str, StateTable],
         *,
-        behind: bool = False,
+        is_behind: bool = False,
     ) -> tuple[MergePart, ...]:
         """The merges to run now; none if no tail needs one."""
         parts: list[MergePart] = []
         for name, tail in manifest.tail.items():
-            if not self._is_long(tail, behind=behind):
+            if not self._is_long(tail, is_behind=is_behind):
                 continue
             table = tables[name]
             if self._belongs_in_base(tail, base.of(table)):
@@ -184,8 +184,8 @@ class TailPolicy:
                     parts.append(_shortening_part(table, small))
         return tuple(parts)
 
-    def _is_long(self, tail: Sequence[FileRef], *, behind: bool) -> bool:
-        if behind:
+    def _is_long(self, tail: Sequence[FileRef], *, is_behind: bool) -> bool:
+        if is_behind:
             return len(tail) >= self.longest_behind
         return len(tail) >= self.longest or _count_rows(tail) > self.many_rows
 
