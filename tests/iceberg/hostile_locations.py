@@ -103,14 +103,16 @@ def readings(text: str) -> set[str]:
     text = "file://" + text if text.startswith("/") else text
     scheme, _, rest = text.partition(":")
     rest = rest if rest.startswith("//") else "//" + rest
-    found = set()
+    resolved_locations = set()
     for _ in range(4):
         bucket, slash, path = rest[2:].replace("\\", "/").partition("/")
         resolved = posixpath.normpath("/" + path.partition("\0")[0])
-        known = {"s3a": "s3", "s3n": "s3"}.get(scheme.lower(), scheme.lower())
-        found.add(f"{known}://{bucket}{resolved if slash else ''}".rstrip("/") + "/")
+        scheme_name = {"s3a": "s3", "s3n": "s3"}.get(scheme.lower(), scheme.lower())
+        resolved_locations.add(
+            f"{scheme_name}://{bucket}{resolved if slash else ''}".rstrip("/") + "/"
+        )
         rest = unquote(rest)
-    return found
+    return resolved_locations
 
 
 def leads_astray(text: str, *, folders: frozenset[str]) -> bool:
@@ -119,9 +121,9 @@ def leads_astray(text: str, *, folders: frozenset[str]) -> bool:
     return any(not each.startswith(own) and _is_closed(each) for each in readings(text))
 
 
-def _is_closed(place: str) -> bool:
-    scheme, _, rest = place.partition("://")
+def _is_closed(location: str) -> bool:
+    scheme, _, rest = location.partition("://")
     bucket, _, path = rest.partition("/")
     anyhow = f"{scheme}://{bucket.lower()}/{path}"  # some take a bucket's name in any case
     ours = anyhow.startswith(STORE_ROOT) or STORE_ROOT.startswith(anyhow)
-    return ours or not place.startswith(ALLOWED)
+    return ours or not location.startswith(ALLOWED)

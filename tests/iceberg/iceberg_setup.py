@@ -148,7 +148,7 @@ class StoreConnection:
         """From now on everything works."""
         self._rules.clear()
 
-    def asked(self, verb: str, part: str) -> int:
+    def count_requests(self, verb: str, part: str) -> int:
         """How often the store was asked for this."""
         return sum(each.startswith(verb) and part in key for each, key in self.seen)
 
@@ -277,7 +277,7 @@ class Api:
 
 
 class IcebergSetup:
-    """A catalog, and everybody who works on it."""
+    """A catalog, and two API processes on it."""
 
     def __init__(self, inner: CatalogSetup, outside: Backend, root_url: str) -> None:
         self.inner = inner
@@ -366,8 +366,8 @@ async def begun() -> IcebergSetup:
 async def with_table(*names: str) -> tuple[IcebergSetup, list[str]]:
     """A setup with tables, and their ids."""
     setup = await begun()
-    made = [await setup.a.create(name) for name in names or ("t",)]
-    return setup, [id_of(each) for each in made]
+    created_tables = [await setup.a.create(name) for name in names or ("t",)]
+    return setup, [id_of(each) for each in created_tables]
 
 
 async def dies(api: Api, work: Coroutine[Any, Any, object]) -> None:

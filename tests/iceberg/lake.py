@@ -60,34 +60,34 @@ class Lake:
     def make_natively(self, name: str, **body: Any) -> Json:
         """A table made through the native API, as it was answered."""
         body = {"name": name, "format": "ICEBERG", "columns": COLUMNS, **body}
-        made = self.http.post(f"{self.schema}/tables", json=body)
-        assert made.status_code == 201, made.text
-        return dict(made.json())
+        response = self.http.post(f"{self.schema}/tables", json=body)
+        assert response.status_code == 201, response.text
+        return dict(response.json())
 
     def make_by_rest(self, name: str) -> Json:
         """A table made through the Iceberg REST catalog, as it was answered."""
         body = {"name": name, "schema": SCHEMA}
-        made = self.http.post(f"{self.namespace}/tables", json=body)
-        assert made.status_code == 200, made.text
-        return dict(made.json())
+        response = self.http.post(f"{self.namespace}/tables", json=body)
+        assert response.status_code == 200, response.text
+        return dict(response.json())
 
     def make_view_by_rest(self, name: str) -> Json:
         body = {"name": name, "schema": SCHEMA, "view-version": VERSION, "properties": {}}
-        made = self.http.post(f"{self.namespace}/views", json=body)
-        assert made.status_code == 200, made.text
-        return dict(made.json())
+        response = self.http.post(f"{self.namespace}/views", json=body)
+        assert response.status_code == 200, response.text
+        return dict(response.json())
 
     def shown(self, name: str) -> Json:
         """A table or view as the native API answers it."""
-        found = self.http.get(self.native(name))
-        assert found.status_code == 200, found.text
-        return dict(found.json())
+        response = self.http.get(self.native(name))
+        assert response.status_code == 200, response.text
+        return dict(response.json())
 
     def loaded(self, name: str, kind: str = "tables") -> Json:
         """The metadata of a table or view as the Iceberg REST catalog gives them."""
-        found = self.http.get(self.rest(name, kind))
-        assert found.status_code == 200, found.text
-        return dict(found.json()["metadata"])
+        response = self.http.get(self.rest(name, kind))
+        assert response.status_code == 200, response.text
+        return dict(response.json()["metadata"])
 
     def fields(self, name: str) -> list[Json]:
         """The fields of a table's current schema."""
@@ -109,8 +109,8 @@ class Lake:
 
     def identifiers(self, kind: str = "tables") -> set[str]:
         """The names that the Iceberg REST catalog lists."""
-        listed = self.http.get(f"{self.namespace}/{kind}").json()["identifiers"]
-        return {each["name"] for each in listed}
+        identifiers = self.http.get(f"{self.namespace}/{kind}").json()["identifiers"]
+        return {each["name"] for each in identifiers}
 
 
 def names(columns: list[Json]) -> list[str]:

@@ -17,10 +17,10 @@ def attempt_at(
     setup: IcebergSetup, attempt_id: str, number: int, /, *, task: str = TASK, **more: Any
 ) -> DispatchedAttempt:
     """An attempt that was dispatched when a number was the head, just now."""
-    wanted: dict[str, Any] = {"partitions": ("ds=1",), **more}
-    wanted.setdefault("dispatched_at_ms", setup.inner.clock.now_ms())
+    fields: dict[str, Any] = {"partitions": ("ds=1",), **more}
+    fields.setdefault("dispatched_at_ms", setup.inner.clock.now_ms())
     return DispatchedAttempt(
-        attempt_id=attempt_id, task=task, dispatched_at_number=number, **wanted
+        attempt_id=attempt_id, task=task, dispatched_at_number=number, **fields
     )
 
 
@@ -33,15 +33,15 @@ async def adding(
     summary = {"operation": "append"} | (
         {} if attempt_text is None else {ATTEMPT_PROPERTY: attempt_text}
     )
-    last = metadata["last-sequence-number"]
-    assert isinstance(last, int)
+    last_sequence_number = metadata["last-sequence-number"]
+    assert isinstance(last_sequence_number, int)
     more: dict[str, Any] = {
-        "sequence-number": last + 1,
+        "sequence-number": last_sequence_number + 1,
         "manifest-list": f"{metadata['location']}/metadata/snap-{snapshot_id}.avro",
         "summary": summary,
     }
-    found = snapshot(snapshot_id, current_snapshot_id(metadata), **more)
-    return update("add-snapshot", snapshot=found)
+    new_snapshot = snapshot(snapshot_id, current_snapshot_id(metadata), **more)
+    return update("add-snapshot", snapshot=new_snapshot)
 
 
 async def stage(

@@ -48,7 +48,7 @@ async def test_every_change_of_a_table_is_reported() -> None:
 async def test_an_event_says_who_changed_what_with_which_program() -> None:
     setup, [table_id] = await with_table("t")
     before = await setup.a.load("t")
-    made = await setup.a.mark("t", "x")
+    committed_table = await setup.a.mark("t", "x")
     await setup.a.settle()
     entry = (await setup.chain(table_id))[1]
     _, event = await _events(setup)
@@ -59,7 +59,7 @@ async def test_an_event_says_who_changed_what_with_which_program() -> None:
         actor="user:ann",
         engine="test/1",
         update_source="iceberg_rest",
-        metadata_location=str(made.location),
+        metadata_location=str(committed_table.location),
         previous_location=before.location,
         changed=("set-properties",),
         committed_at=entry.record.created_at,
@@ -68,7 +68,7 @@ async def test_an_event_says_who_changed_what_with_which_program() -> None:
 
 async def test_an_event_carries_the_figures_of_the_snapshot() -> None:
     setup, [table_id] = await with_table("t")
-    place = setup.a.context.locations.managed(table_id)
+    location = setup.a.context.locations.managed(table_id)
     summary = {
         "operation": "append",
         "total-records": "7",
@@ -77,7 +77,7 @@ async def test_an_event_carries_the_figures_of_the_snapshot() -> None:
         "added-records": "3",
         "added-files-size": "not a number",
     }
-    body = {"manifest-list": f"{place}/metadata/snap.avro", "summary": summary}
+    body = {"manifest-list": f"{location}/metadata/snap.avro", "summary": summary}
     when = {"sequence-number": 1, "timestamp-ms": CREATED_MS}
     await setup.a.commit("t", add(2**62, **{**body, **when}), point(2**62))
     await setup.a.settle()
@@ -111,12 +111,15 @@ async def test_an_event_has_the_same_id_in_every_process_and_another_for_each_po
     runtime = setup.inner.runtime
     event = committed_event(runtime, table_id, first)
     setup.pass_by(100)
-    again = committed_event(runtime, table_id, first)
-    assert (event.event_id, event.idempotency_key) == (again.event_id, again.idempotency_key)
+    repeated_event = committed_event(runtime, table_id, first)
+    assert (event.event_id, event.idempotency_key) == (
+        repeated_event.event_id,
+        repeated_event.idempotency_key,
+    )
     assert event.event_id != committed_event(runtime, table_id, second).event_id
     assert event.event_id != committed_event(runtime, "another", first).event_id
     assert event.occurred_at == first.record.created_at
-    assert event.received_at != again.received_at
+    assert event.received_at != repeated_event.received_at
 
 
 async def test_an_event_is_of_a_type_that_is_declared() -> None:
@@ -161,17 +164,17 @@ async def _receipts(setup: IcebergSetup, state: str) -> list[CommitReceipt]:
 async def test_a_commit_has_a_pending_and_a_committed_receipt() -> None:
     setup, [table_id] = await with_table("t")
     first = await setup.a.load("t")
-    made = await setup.a.mark("t", "x")
+    committed_table = await setup.a.mark("t", "x")
     await setup.a.settle()
     for state in ("pending", "committed"):
         create, commit = await _receipts(setup, state)
         assert (create.operation, create.base_location) == ("create", None)
         assert commit == CommitReceipt(
-            commit_key=commit_key(str(made.location)),
+            commit_key=commit_key(str(committed_table.location)),
             table_id=table_id,
             pointer_number=1,
             request_id=(await setup.pointers(table_id))[1].request_id,
-            metadata_location=str(made.location),
+            metadata_location=str(committed_table.location),
             base_location=first.location,
             operation="commit",
             actor="user:ann",
@@ -181,12 +184,12 @@ async def test_a_commit_has_a_pending_and_a_committed_receipt() -> None:
 
 async def test_receipts_are_stored_by_day_and_by_commit_key() -> None:
     setup, _ = await with_table("t")
-    made = await setup.a.mark("t", "x")
+    committed_table = await setup.a.mark("t", "x")
     await setup.a.settle()
-    table_id = str(made.metadata["table-uuid"])
+    table_id = str(committed_table.metadata["table-uuid"])
     entry = (await setup.chain(table_id))[1]
     day = f"{entry.record.created_at:%Y-%m-%d}"
-    name = commit_key(str(made.location))
+    name = commit_key(str(committed_table.location))
     keys = await setup.inner.keys("events/")
     assert f"events/{day}/iceberg/pending/{name}.json" in keys
     assert f"events/{day}/iceberg/committed/{name}-{table_id}-1.json" in keys
@@ -237,5 +240,5 @@ async def test_receipts_of_a_transaction_name_it() -> None:
     setup, _ = await with_table("t", "u")
     await setup.a.transact(on("t", marking("x")), on("u", marking("x")))
     await setup.a.settle()
-    named = {each.transaction for each in await _receipts(setup, "committed")}
-    assert len(named) == 2, "the creates have none, and both commits the same"
+    transactions = {each.transaction for each in await _receipts(setup, "committed")}
+    assert len(transactions) == 2, "the creates have none, and both commits the same"

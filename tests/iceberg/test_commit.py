@@ -24,9 +24,9 @@ from tests.iceberg.iceberg_setup import (
 
 async def test_a_commit_makes_the_next_number_and_names_its_file() -> None:
     setup, [table_id] = await with_table("t")
-    made = await setup.a.mark("t", "x")
+    committed_table = await setup.a.mark("t", "x")
     first, second = await setup.pointers(table_id)
-    assert second.metadata_location == made.location != first.metadata_location
+    assert second.metadata_location == committed_table.location != first.metadata_location
     assert second.previous_location == first.metadata_location
     assert (second.operation, second.changed) == ("commit", ("set-properties",))
     assert (second.actor, second.engine, second.table_uuid) == ("user:ann", "test/1", table_id)
@@ -35,8 +35,8 @@ async def test_a_commit_makes_the_next_number_and_names_its_file() -> None:
 
 async def test_a_metadata_file_is_named_by_its_number_and_by_nothing_that_comes_back() -> None:
     setup, [table_id] = await with_table("t")
-    made = await setup.a.mark("t", "x")
-    folder, _, name = str(made.location).rpartition("/")
+    committed_table = await setup.a.mark("t", "x")
+    folder, _, name = str(committed_table.location).rpartition("/")
     assert folder.endswith(f"/warehouse/{table_id}/metadata")
     assert name.startswith("00001-")
     assert name.endswith(".metadata.json")
@@ -46,20 +46,20 @@ async def test_a_metadata_file_is_named_by_its_number_and_by_nothing_that_comes_
 async def test_metadata_are_stored_compressed_if_the_table_asks_for_it() -> None:
     setup, _ = await with_table("t")
     body = {"write.metadata.compression-codec": "gzip"}
-    made = await setup.a.commit("t", update("set-properties", updates=body))
-    assert str(made.location).endswith(".gz.metadata.json")
+    committed_table = await setup.a.commit("t", update("set-properties", updates=body))
+    assert str(committed_table.location).endswith(".gz.metadata.json")
     [key] = await setup.files("00001-")
     stored = await setup.inner.store(setup.a.api_process.store.role).get(key)
-    assert json.decode(gzip.decompress(stored), dict) == made.metadata
-    assert (await setup.b.load("t")).raw == made.raw
+    assert json.decode(gzip.decompress(stored), dict) == committed_table.metadata
+    assert (await setup.b.load("t")).raw == committed_table.raw
 
 
 async def test_a_commit_that_changes_nothing_writes_nothing() -> None:
     setup, [table_id] = await with_table("t")
     before = await setup.a.mark("t", "x")
     keys = await setup.inner.keys("warehouse/")
-    again = await setup.b.mark("t", "x")
-    assert again.location == before.location
+    repeated_result = await setup.b.mark("t", "x")
+    assert repeated_result.location == before.location
     assert len(await setup.chain(table_id)) == 2
     assert await setup.inner.keys("warehouse/") == keys
 
@@ -74,15 +74,17 @@ async def test_a_commit_to_a_table_that_is_not_there_is_refused() -> None:
 async def test_who_loses_a_race_applies_again_and_nothing_is_lost() -> None:
     setup, [table_id] = await with_table("t")
     setup.a.connection.before("create", pointer_key(table_id, 1), lambda: setup.b.mark("t", "b"))
-    made = await setup.a.mark("t", "a")
-    assert marks_of(made) == {"a", "b"}
+    committed_table = await setup.a.mark("t", "a")
+    assert marks_of(committed_table) == {"a", "b"}
     assert [each.operation for each in await setup.pointers(table_id)] == [
         "create",
         *["commit"] * 2,
     ]
-    assert made.metadata["metadata-log"] == [
+    assert committed_table.metadata["metadata-log"] == [
         {"metadata-file": each.metadata_location, "timestamp-ms": stamp}
-        for each, stamp in zip(await setup.pointers(table_id), _stamps(made.metadata), strict=False)
+        for each, stamp in zip(
+            await setup.pointers(table_id), _stamps(committed_table.metadata), strict=False
+        )
     ]
 
 
@@ -110,8 +112,8 @@ async def test_a_snapshot_with_a_stale_sequence_number_is_a_conflict_and_not_a_b
     None
 ):
     setup, _ = await with_table("t")
-    place = str((await setup.a.load("t")).metadata["location"])
-    lists = {"manifest-list": f"{place}/metadata/snap.avro"}
+    location = str((await setup.a.load("t")).metadata["location"])
+    lists = {"manifest-list": f"{location}/metadata/snap.avro"}
     first = update("add-snapshot", snapshot=snapshot(1, **lists))
     await setup.a.commit("t", first)
     stale = update("add-snapshot", snapshot=snapshot(2, 1, **lists | {"sequence-number": 1}))
@@ -263,17 +265,17 @@ async def test_what_a_table_must_not_do_is_a_bad_request_and_changes_nothing(
 ) -> None:
     setup, [table_id] = await with_table("t")
     sent = json.decode(json.encode(body).replace(b"{root}", setup.root_url.encode()), list)
-    wrong = await refusal(setup.a.commit("t", *sent))
-    assert (wrong.status, wrong.kind) == (400, "BadRequestException")
+    invalid = await refusal(setup.a.commit("t", *sent))
+    assert (invalid.status, invalid.kind) == (400, "BadRequestException")
     assert len(await setup.chain(table_id)) == 1
     assert len(await setup.files()) == 1
 
 
 async def test_a_location_that_is_already_the_tables_own_may_be_set() -> None:
     setup, _ = await with_table("t")
-    place = str((await setup.a.load("t")).metadata["location"])
-    await setup.a.commit("t", update("set-location", location=f"{place}/"))
-    assert (await setup.a.load("t")).metadata["location"] == place
+    location = str((await setup.a.load("t")).metadata["location"])
+    await setup.a.commit("t", update("set-location", location=f"{location}/"))
+    assert (await setup.a.load("t")).metadata["location"] == location
 
 
 async def test_a_table_that_moves_keeps_others_out_of_its_new_place() -> None:
@@ -281,8 +283,8 @@ async def test_a_table_that_moves_keeps_others_out_of_its_new_place() -> None:
     to = update("set-location", location=f"{ELSEWHERE}t")
     moved = await setup.a.commit("t", to)
     assert str(moved.location).startswith(f"{ELSEWHERE}t/metadata/00001-")
-    taken = await refusal(setup.b.commit("u", to))
-    assert (taken.status, taken.kind) == (409, "CommitFailedException")
+    conflict = await refusal(setup.b.commit("u", to))
+    assert (conflict.status, conflict.kind) == (409, "CommitFailedException")
     await setup.a.settle()
     row = (await (await setup.b.context.reader.head()).find(str(moved.metadata["table-uuid"]))).row
     assert getattr(row, "location", None) == f"{ELSEWHERE}t/"
@@ -301,8 +303,8 @@ async def test_the_catalog_shows_columns_that_a_commit_has_changed() -> None:
 async def test_a_commit_by_another_client_is_seen_by_the_next_load() -> None:
     setup, _ = await with_table("t")
     await setup.b.load("t")
-    made = await setup.a.mark("t", "x")
-    assert (await setup.b.load("t")).location == made.location
+    committed_table = await setup.a.mark("t", "x")
+    assert (await setup.b.load("t")).location == committed_table.location
 
 
 async def test_writers_of_one_process_take_turns_and_write_no_file_for_nothing() -> None:

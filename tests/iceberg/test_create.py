@@ -47,14 +47,14 @@ async def _finish(api: Api, name: str, uuid: str | None, **more: str) -> str:
 
 async def test_a_new_table_is_visible_to_all_processes() -> None:
     setup = await begun()
-    made = await setup.a.create("t", properties={"owner": "ada"})
-    table_id = id_of(made)
-    assert (await setup.b.load("t")).raw == made.raw
-    assert made.metadata["location"] == setup.a.context.locations.managed(table_id)
+    created_table = await setup.a.create("t", properties={"owner": "ada"})
+    table_id = id_of(created_table)
+    assert (await setup.b.load("t")).raw == created_table.raw
+    assert created_table.metadata["location"] == setup.a.context.locations.managed(table_id)
     [first] = await setup.pointers(table_id)
-    assert (first.operation, first.metadata_location) == ("create", made.location)
+    assert (first.operation, first.metadata_location) == ("create", created_table.location)
     assert first.previous_location is None
-    assert str(made.location).rpartition("/")[2].startswith("00000-")
+    assert str(created_table.location).rpartition("/")[2].startswith("00000-")
     assert await setup.b.names() == ["t"]
 
 
@@ -70,17 +70,17 @@ async def test_the_catalog_shows_the_columns_of_a_new_table() -> None:
 
 async def test_a_name_that_is_taken_is_refused_and_the_first_one_stays() -> None:
     setup, [table_id] = await with_table("t")
-    taken = await refusal(setup.b.create("t"))
-    assert (taken.status, taken.kind) == (409, "AlreadyExistsException")
-    assert taken.message == "Table already exists: s.t"
+    conflict = await refusal(setup.b.create("t"))
+    assert (conflict.status, conflict.kind) == (409, "AlreadyExistsException")
+    assert conflict.message == "Table already exists: s.t"
     assert id_of(await setup.a.load("t")) == table_id
 
 
 async def test_a_create_commit_for_a_name_that_is_taken_fails_its_requirement() -> None:
     setup, [table_id] = await with_table("t")
-    taken = await refusal(_finish(setup.b, "t", None))
-    assert (taken.status, taken.kind) == (409, "CommitFailedException")
-    assert taken.message == "Requirement failed: table already exists"
+    conflict = await refusal(_finish(setup.b, "t", None))
+    assert (conflict.status, conflict.kind) == (409, "CommitFailedException")
+    assert conflict.message == "Requirement failed: table already exists"
     assert id_of(await setup.a.load("t")) == table_id
 
 
@@ -96,13 +96,13 @@ async def test_a_table_in_a_namespace_that_is_not_there_is_refused() -> None:
 async def test_of_two_who_make_the_same_name_at_once_one_is_refused() -> None:
     setup = await begun()
     setup.a.connection.before("create", POINTERS, lambda: setup.b.create("t"))
-    taken = await refusal(setup.a.create("t"))
-    assert (taken.status, taken.kind) == (409, "AlreadyExistsException")
+    conflict = await refusal(setup.a.create("t"))
+    assert (conflict.status, conflict.kind) == (409, "AlreadyExistsException")
     assert await setup.a.names() == ["t"]
-    made = await asyncio.gather(
+    results = await asyncio.gather(
         *(api.create("u") for api in (setup.a, setup.b, setup.api())), return_exceptions=True
     )
-    assert sum(not isinstance(each, BaseException) for each in made) == 1
+    assert sum(not isinstance(each, BaseException) for each in results) == 1
 
 
 async def test_a_table_without_a_name_does_not_exist() -> None:
@@ -142,8 +142,8 @@ async def test_the_file_of_an_existing_pointer_exists() -> None:
     with pytest.raises(Unavailable):
         await setup.a.create("t", key="k")
     setup.pass_by(2.1)
-    made = await setup.b.create("t", key="k")
-    assert (await setup.api().load("t")).raw == made.raw
+    created_table = await setup.b.create("t", key="k")
+    assert (await setup.api().load("t")).raw == created_table.raw
 
 
 async def test_who_takes_over_goes_on_under_the_same_id() -> None:
@@ -151,9 +151,9 @@ async def test_who_takes_over_goes_on_under_the_same_id() -> None:
     setup.a.connection.die("create", POINTERS, after=True)
     await dies(setup.a, setup.a.create("t", key="k"))
     setup.pass_by(2.1)
-    made = await setup.b.create("t", key="k")
+    created_table = await setup.b.create("t", key="k")
     [chain] = {key.split("/")[2] for key in await setup.inner.keys("_catalog/iceberg_pointers/")}
-    assert id_of(made) == chain
+    assert id_of(created_table) == chain
     assert await setup.b.names() == ["t"]
 
 
@@ -164,24 +164,24 @@ async def test_staging_leaves_nothing_behind() -> None:
     assert await setup.stored() == keys
     assert not await setup.b.exists("t")
     assert await _finish(setup.b, "t", str(metadata["table-uuid"])) == metadata["table-uuid"]
-    found = (await setup.a.load("t")).metadata
-    assert found["location"] == metadata["location"]
+    loaded_metadata = (await setup.a.load("t")).metadata
+    assert loaded_metadata["location"] == metadata["location"]
 
 
 async def test_on_a_disk_staging_makes_the_folders_that_engines_need(tmp_path: Path) -> None:
     setup = open_setup(f"file://{tmp_path}", f"file://{tmp_path}/")
     await started(setup.inner)
     metadata = await _stage(setup.a, "t")
-    place = Path(str(metadata["location"]).removeprefix("file://"))
-    assert {each.name for each in place.iterdir()} == {"metadata", "data"}
-    assert not [each for each in place.rglob("*") if each.is_file()]
+    directory = Path(str(metadata["location"]).removeprefix("file://"))
+    assert {each.name for each in directory.iterdir()} == {"metadata", "data"}
+    assert not [each for each in directory.rglob("*") if each.is_file()]
 
 
 async def test_staging_a_name_that_is_taken_is_refused() -> None:
     setup, _ = await with_table("t")
-    taken = await refusal(setup.b.create("t", stage_create=True))
-    assert (taken.status, taken.kind) == (409, "AlreadyExistsException")
-    assert taken.message == "Table already exists: s.t"
+    conflict = await refusal(setup.b.create("t", stage_create=True))
+    assert (conflict.status, conflict.kind) == (409, "AlreadyExistsException")
+    assert conflict.message == "Table already exists: s.t"
 
 
 async def test_two_commits_that_end_the_same_staging_make_one_table() -> None:
@@ -210,8 +210,8 @@ async def test_a_staging_that_failed_once_can_be_ended_under_another_name() -> N
     uuid = str((await _stage(setup.a, "u"))["table-uuid"])
     await dies_at_the_compactor(setup, setup.a, _finish(setup.a, "u", uuid), arrives=False)
     await _finish(setup.b, "v", uuid)
-    found = await setup.b.load("v")
-    assert found.metadata["table-uuid"] == uuid
+    loaded_table = await setup.b.load("v")
+    assert loaded_table.metadata["table-uuid"] == uuid
     await setup.b.mark("v", "x")
     assert marks_of(await setup.api().load("v")) == {"x"}
 
@@ -229,9 +229,9 @@ async def test_a_create_commit_sets_the_default_properties(
     update: dict[str, Json] | None, expected: str | None, *, in_transaction: bool
 ) -> None:
     setup = await begun()
-    made = making("t")
+    staged_commit = making("t")
     request = msgspec.structs.replace(
-        made, updates=(*made.updates, *(() if update is None else (update,)))
+        staged_commit, updates=(*staged_commit.updates, *(() if update is None else (update,)))
     )
     if in_transaction:
         await setup.a.transact(on("t", *request.updates, require=request.requirements))
@@ -251,7 +251,7 @@ async def test_a_create_commit_may_require_nothing_else() -> None:
 
 
 PLACES = {
-    "of nobody": "s3://nowhere/t",
+    "undeclared": "s3://nowhere/t",
     "of another table": "{root}warehouse/00000000-0000-4000-8000-000000000000",
     "of the catalog": "{root}_catalog/t",
     "above the warehouse": "{root}warehouse",
@@ -259,14 +259,14 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("template", PLACES.values(), ids=PLACES)
 @pytest.mark.parametrize("staged", [False, True])
 async def test_a_place_that_a_table_must_not_have_is_a_bad_request(
-    place: str, *, staged: bool
+    template: str, *, staged: bool
 ) -> None:
     setup = await begun()
     keys = await setup.stored()
-    location = place.replace("{root}", setup.root_url)
+    location = template.replace("{root}", setup.root_url)
     request = making("t")
     moved = (*request.updates, update("set-location", location=location))
     with pytest.raises(Invalid):
@@ -298,11 +298,11 @@ async def test_properties_that_a_table_must_not_have_are_a_bad_request(
 
 async def test_a_declared_place_is_had_as_it_was_asked_for_and_by_one_table() -> None:
     setup = await begun()
-    made = await setup.a.create("t", location=f"{ELSEWHERE}here/")
-    assert made.metadata["location"] == f"{ELSEWHERE}here"
+    created_table = await setup.a.create("t", location=f"{ELSEWHERE}here/")
+    assert created_table.metadata["location"] == f"{ELSEWHERE}here"
     for other in (f"{ELSEWHERE}here", f"{ELSEWHERE}here/below", ELSEWHERE.rstrip("/")):
-        taken = await refusal(setup.b.create("u", location=other))
-        assert (taken.status, taken.kind) == (409, "AlreadyExistsException"), other
+        conflict = await refusal(setup.b.create("u", location=other))
+        assert (conflict.status, conflict.kind) == (409, "AlreadyExistsException"), other
     await setup.b.create("u", location=f"{ELSEWHERE}here2")
     await setup.a.mark("t", "x")
     assert marks_of(await setup.b.load("t")) == {"x"}
@@ -321,6 +321,6 @@ async def test_a_lost_race_for_a_name_leaves_the_winner_alone() -> None:
     setup.a.connection.before("get", f"{MANIFESTS}", lambda: setup.b.create("t"))
     await refusal(setup.a.create("t", key="k"))
     await setup.b.commit("t", marking("x"))
-    again = await refusal(setup.b.create("t", key="k"))
-    assert (again.status, again.kind) == (409, "AlreadyExistsException")
+    repeated_refusal = await refusal(setup.b.create("t", key="k"))
+    assert (repeated_refusal.status, repeated_refusal.kind) == (409, "AlreadyExistsException")
     assert marks_of(await setup.a.load("t")) == {"x"}

@@ -36,19 +36,25 @@ async def test_a_dropped_table_is_gone_for_all_processes() -> None:
     assert not await setup.b.exists("t")
     assert await setup.b.names() == []
     for work in (setup.b.load("t"), setup.b.mark("t", "x"), setup.b.drop("t")):
-        gone = await refusal(work)
-        assert (gone.status, gone.kind) == (404, "NoSuchTableException")
-        assert gone.message == "Table does not exist: s.t"
+        not_found = await refusal(work)
+        assert (not_found.status, not_found.kind) == (404, "NoSuchTableException")
+        assert not_found.message == "Table does not exist: s.t"
     assert await names_in(await setup.inner.head()) == []
 
 
 async def test_the_tombstone_names_the_last_metadata_and_who_has_dropped() -> None:
     setup, [table_id] = await with_table("t")
-    made = await setup.a.mark("t", "x")
+    committed_table = await setup.a.mark("t", "x")
     await setup.b.drop("t", purge=True)
-    last = (await setup.pointers(table_id))[-1]
-    assert (last.operation, last.purge, last.actor) == ("drop", True, "user:ann")
-    assert last.metadata_location == last.previous_location == made.location
+    last_pointer = (await setup.pointers(table_id))[-1]
+    assert (last_pointer.operation, last_pointer.purge, last_pointer.actor) == (
+        "drop",
+        True,
+        "user:ann",
+    )
+    assert (
+        last_pointer.metadata_location == last_pointer.previous_location == committed_table.location
+    )
 
 
 async def test_files_of_a_dropped_table_stay() -> None:
@@ -70,8 +76,8 @@ async def test_a_commit_that_comes_before_the_tombstone_is_dropped_with_the_tabl
 async def test_a_commit_that_comes_after_the_tombstone_is_refused() -> None:
     setup, [table_id] = await with_table("t")
     setup.a.connection.before("create", pointer_key(table_id, 1), lambda: setup.b.drop("t"))
-    gone = await refusal(setup.a.mark("t", "x"))
-    assert (gone.status, gone.kind) == (404, "NoSuchTableException")
+    not_found = await refusal(setup.a.mark("t", "x"))
+    assert (not_found.status, not_found.kind) == (404, "NoSuchTableException")
     assert [each.operation for each in await setup.pointers(table_id)] == ["create", "drop"]
 
 
@@ -92,8 +98,8 @@ async def test_drops_and_commits_at_once_leave_no_commit_after_the_tombstone() -
 async def test_of_two_drops_one_is_answered_that_the_table_is_gone() -> None:
     setup, [table_id] = await with_table("t")
     setup.a.connection.before("create", pointer_key(table_id, 1), lambda: setup.b.drop("t"))
-    gone = await refusal(setup.a.drop("t"))
-    assert gone.kind == "NoSuchTableException"
+    not_found = await refusal(setup.a.drop("t"))
+    assert not_found.kind == "NoSuchTableException"
     assert len(await setup.chain(table_id)) == 2
 
 
@@ -127,9 +133,9 @@ async def test_after_a_crash_between_tombstone_and_release_the_table_does_not_ex
         setup.b.rename("t", "u"),
         setup.b.drop("t"),
     ):
-        gone = await refusal(work)
-        assert (gone.status, gone.kind) == (404, "NoSuchTableException")
-        assert gone.message == "Table does not exist: s.t"
+        not_found = await refusal(work)
+        assert (not_found.status, not_found.kind) == (404, "NoSuchTableException")
+        assert not_found.message == "Table does not exist: s.t"
 
 
 async def test_a_view_list_does_not_show_a_dead_name_either() -> None:
@@ -158,8 +164,8 @@ async def test_every_operation_that_meets_a_dead_name_releases_it(meets: str) ->
 
 async def test_a_dead_name_can_be_had_at_once() -> None:
     setup, old = await _half_dropped()
-    made = await setup.b.create("t")
-    assert id_of(made) != old
+    created_table = await setup.b.create("t")
+    assert id_of(created_table) != old
     assert await setup.b.names() == ["t"]
 
 
@@ -175,10 +181,10 @@ async def test_a_dead_name_can_be_staged_and_renamed_to() -> None:
 async def test_a_late_release_does_not_take_the_name_of_the_next_table() -> None:
     """It names its table and its tombstone, and another table has the name by then."""
     setup, old = await _half_dropped()
-    made = await setup.b.create("t")
+    created_table = await setup.b.create("t")
     table_head = await setup.b.context.heads.of(old)
     await release_name(setup.b.context, old, table_head)
-    assert id_of(await setup.api().load("t")) == id_of(made)
+    assert id_of(await setup.api().load("t")) == id_of(created_table)
 
 
 async def test_a_namespace_that_holds_a_dead_name_can_be_dropped() -> None:
@@ -223,33 +229,36 @@ async def test_a_drop_whose_id_cannot_be_recorded_as_unresolved_does_not_begin()
 
 async def test_unregistering_returns_the_last_metadata_and_no_commit_follows() -> None:
     setup, [table_id] = await with_table("t")
-    made = await setup.a.mark("t", "x")
+    committed_table = await setup.a.mark("t", "x")
     caller = setup.b.caller("unregisterTable")
     result = await setup.b.iceberg.tables.unregister("default", ("s",), "t", caller)
-    assert (result.location, result.raw) == (made.location, made.raw)
+    assert (result.location, result.raw) == (committed_table.location, committed_table.raw)
     assert (await refusal(setup.a.mark("t", "y"))).kind == "NoSuchTableException"
     assert (await setup.pointers(table_id))[-1].operation == "unregister"
 
 
 async def test_an_unregistered_table_can_be_registered_again() -> None:
     setup, [table_id] = await with_table("t")
-    made = await setup.a.mark("t", "x")
+    committed_table = await setup.a.mark("t", "x")
     caller = setup.b.caller("unregisterTable")
     await setup.b.iceberg.tables.unregister("default", ("s",), "t", caller)
-    again = await setup.a.register("back", str(made.location))
-    assert marks_of(again) == {"x"}
-    assert id_of(again) == table_id, "the uuid is the table's own"
+    registered_table = await setup.a.register("back", str(committed_table.location))
+    assert marks_of(registered_table) == {"x"}
+    assert id_of(registered_table) == table_id, "the uuid is the table's own"
     assert marks_of(await setup.b.mark("back", "y")) == {"x", "y"}
     assert len(await setup.chain(table_id)) == 3, "its chain is a new one"
 
 
 async def test_a_table_that_is_brought_back_has_all_that_it_had() -> None:
     setup, [table_id] = await with_table("t")
-    made = await setup.a.mark("t", "x")
+    committed_table = await setup.a.mark("t", "x")
     await setup.a.drop("t")
     await setup.b.undrop(table_id)
-    found = await setup.a.load("t")
-    assert (found.location, found.raw) == (made.location, made.raw)
+    loaded_table = await setup.a.load("t")
+    assert (loaded_table.location, loaded_table.raw) == (
+        committed_table.location,
+        committed_table.raw,
+    )
     assert await setup.a.names() == ["t"]
     assert marks_of(await setup.a.mark("t", "y")) == {"x", "y"}
     operations = [each.operation for each in await setup.pointers(table_id)]
@@ -278,10 +287,10 @@ async def test_a_table_can_be_dropped_and_brought_back_again_and_again() -> None
 async def test_a_name_that_is_taken_by_now_refuses_and_shows_nothing() -> None:
     setup, [table_id] = await with_table("t")
     await setup.a.drop("t")
-    made = await setup.a.create("t")
-    taken = await refusal(setup.b.undrop(table_id))
-    assert (taken.status, taken.kind) == (409, "AlreadyExistsException")
-    assert id_of(await setup.b.load("t")) == id_of(made)
+    created_table = await setup.a.create("t")
+    conflict = await refusal(setup.b.undrop(table_id))
+    assert (conflict.status, conflict.kind) == (409, "AlreadyExistsException")
+    assert id_of(await setup.b.load("t")) == id_of(created_table)
     assert await setup.b.names() == ["t"]
     await setup.b.drop("t")
     await setup.b.undrop(table_id)
@@ -304,8 +313,8 @@ async def test_of_an_undrop_and_a_create_of_the_same_name_one_is_refused() -> No
 
 async def test_a_table_that_was_not_dropped_cannot_be_brought_back() -> None:
     setup, [table_id] = await with_table("t")
-    there = await refusal(setup.b.undrop(table_id))
-    assert there.status == 409
+    conflict = await refusal(setup.b.undrop(table_id))
+    assert conflict.status == 409
     assert len(await setup.chain(table_id)) == 1
     assert await setup.a.names() == ["t"]
 
@@ -313,16 +322,16 @@ async def test_a_table_that_was_not_dropped_cannot_be_brought_back() -> None:
 async def test_a_purged_table_cannot_come_back() -> None:
     setup, [table_id] = await with_table("t")
     await setup.a.drop("t", purge=True)
-    gone = await refusal(setup.b.undrop(table_id))
-    assert (gone.status, gone.kind) == (404, "NoSuchTableException")
+    not_found = await refusal(setup.b.undrop(table_id))
+    assert (not_found.status, not_found.kind) == (404, "NoSuchTableException")
     assert await setup.a.names() == []
     assert len(await setup.chain(table_id)) == 2
 
 
 async def test_what_never_was_cannot_come_back() -> None:
     setup, _ = await with_table("t")
-    gone = await refusal(setup.b.undrop("00000000-0000-4000-8000-000000000000"))
-    assert gone.status == 404
+    not_found = await refusal(setup.b.undrop("00000000-0000-4000-8000-000000000000"))
+    assert not_found.status == 404
 
 
 async def test_a_table_whose_drop_was_not_finished_is_brought_back_all_the_same() -> None:
@@ -355,8 +364,8 @@ async def test_after_an_undrop_that_crashed_another_can_have_the_name() -> None:
     setup, [table_id] = await with_table("t")
     await setup.a.drop("t")
     await dies_at_the_compactor(setup, setup.a, setup.a.undrop(table_id), arrives=False, nth=2)
-    made = await setup.b.create("t")
-    assert id_of(await setup.b.load("t")) == id_of(made)
+    created_table = await setup.b.create("t")
+    assert id_of(await setup.b.load("t")) == id_of(created_table)
     await setup.b.undrop(table_id, "old")
     assert await setup.b.names() == ["old", "t"]
 
@@ -399,6 +408,10 @@ async def test_the_facts_of_a_table_come_back_with_it() -> None:
     setup, [table_id] = await with_table("t")
     await setup.a.drop("t")
     await setup.b.undrop(table_id)
-    *_, last = await setup.pointers(table_id)
-    assert (last.operation, last.table_uuid, last.transaction) == ("undrop", table_id, None)
-    assert last.previous_location is None
+    *_, last_pointer = await setup.pointers(table_id)
+    assert (last_pointer.operation, last_pointer.table_uuid, last_pointer.transaction) == (
+        "undrop",
+        table_id,
+        None,
+    )
+    assert last_pointer.previous_location is None

@@ -1,4 +1,4 @@
-"""One door to table files: it opens on our warehouse and on declared places, and on nothing else."""
+"""Access to table files: the warehouse and the declared locations, and nothing else."""
 
 import random
 from pathlib import Path
@@ -100,8 +100,8 @@ async def test_files_in_a_declared_bucket_are_found_under_every_name_of_its_kind
     await cloud.create(f"s3a://arco/outside/x/t%20/{FILE}", b"1")
     assert await cloud.read(f"s3://arco/outside/x/t%20/{FILE}") == b"1"
     client = boto3.client("s3", endpoint_url=moto_url, region_name="us-east-1")
-    found = client.list_objects_v2(Bucket="arco", Prefix="outside/x/")
-    assert [each["Key"] for each in found["Contents"]] == [f"outside/x/t%20/{FILE}"]
+    listing = client.list_objects_v2(Bucket="arco", Prefix="outside/x/")
+    assert [each["Key"] for each in listing["Contents"]] == [f"outside/x/t%20/{FILE}"]
     assert not cloud.is_local("s3://arco/outside/x/t")
     await cloud.make_folders("s3://arco/outside/x/t2")  # a bucket has none to make
     assert client.list_objects_v2(Bucket="arco", Prefix="outside/x/t2")["KeyCount"] == 0
@@ -145,11 +145,11 @@ async def test_files_are_listed_and_deleted_by_the_janitor_alone(
         for name in ("metadata/1", "metadata/2"):
             await files.create(f"{folder}/{name}", b"x")
     for folder in (table, f"file:{disk}/ns/t"):
-        found = [meta.key async for meta in files.list_below(folder + "/")]
-        assert found == [f"{folder}/metadata/1", f"{folder}/metadata/2"]
-        await files.delete(found[0])
-        await files.delete(found[0])
-        assert [meta.key async for meta in files.list_below(folder)] == found[1:]
+        keys = [meta.key async for meta in files.list_below(folder + "/")]
+        assert keys == [f"{folder}/metadata/1", f"{folder}/metadata/2"]
+        await files.delete(keys[0])
+        await files.delete(keys[0])
+        assert [meta.key async for meta in files.list_below(folder)] == keys[1:]
     assert await files.exists(f"{other}/metadata/1")
     assert await files.exists(f"file:{disk}/ns/t2/metadata/1")
     assert files.can_delete
@@ -214,11 +214,11 @@ async def test_whatever_is_asked_for_no_request_leaves_the_places_it_may_reach(
     memory: Backend, runtime: Runtime, figure: Figure
 ) -> None:
     """Of figures 21 and 24: counted at the stores, and not by the answers."""
-    asked: dict[str, list[str]] = {each: [] for each in ("own", *ALLOWED)}
+    requested_keys: dict[str, list[str]] = {each: [] for each in ("own", *ALLOWED)}
 
     def watched(name: str) -> Interposed:
         async def note(_: str, key: str) -> None:
-            asked[name].append(key)
+            requested_keys[name].append(key)
 
         return Interposed(memory, before=note)
 
@@ -236,13 +236,13 @@ async def test_whatever_is_asked_for_no_request_leaves_the_places_it_may_reach(
                 await request
             except ArcoError as refused:
                 assert refused.code in ("denied", "invalid", "not_found"), text
-    assert all(key.startswith(f"{Scope().prefix}warehouse/") for key in asked["own"])
-    for key in (key for url in ALLOWED for key in asked[url]):
+    assert all(key.startswith(f"{Scope().prefix}warehouse/") for key in requested_keys["own"])
+    for key in (key for url in ALLOWED for key in requested_keys[url]):
         assert not key.startswith("arco/"), key
         assert ".." not in key.split("/"), key
-    made = sum(map(len, asked.values()))
-    assert made
+    request_count = sum(map(len, requested_keys.values()))
+    assert request_count
     figure(
-        f"table files: {HOSTILE * 3} calls with hostile locations made {made} requests to the stores, "
-        "0 of them beyond the warehouse and the declared places"
+        f"table files: {HOSTILE * 3} calls with hostile locations made {request_count} requests to the "
+        "stores, 0 of them beyond the warehouse and the declared places"
     )

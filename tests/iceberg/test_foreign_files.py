@@ -76,11 +76,11 @@ async def _collect(setup: IcebergSetup) -> TableGcReport:
 
 async def _put(setup: IcebergSetup, key: str, **more: Any) -> str:
     """A metadata file from another catalog in the declared location."""
-    made = new_table(
+    metadata = new_table(
         create_request(ORDERS), table_uuid=OTHER_UUID, location=f"{ELSEWHERE}theirs", now_ms=1
     )
     properties = {**DELETES, "theirs": "1"}
-    body = json.encode({**made, "properties": properties, **more})
+    body = json.encode({**metadata, "properties": properties, **more})
     await setup.outside.create(key, body)
     return ELSEWHERE + key
 
@@ -131,11 +131,11 @@ async def test_a_path_that_is_older_than_reservations_is_reserved_by_the_next_co
 async def test_what_a_table_itself_has_left_in_a_shared_folder_goes() -> None:
     setup = await begun()
     shared = {METADATA_PATH: f"{ELSEWHERE}shared"}
-    made = await setup.a.create("t", properties=shared)
+    created_table = await setup.a.create("t", properties=shared)
     await setup.a.mark("t", "x")
     # An attempt for number 1 that came too late.
     lost = "shared/00001-0197a2c4-58f0-7cc1-8a53-1f0a3c6f2b11.metadata.json"
-    await setup.outside.create(lost, made.raw)
+    await setup.outside.create(lost, created_table.raw)
     assert (await _collect(setup)).metadata == 1
     assert lost not in await _outside(setup)
 
@@ -170,15 +170,15 @@ async def test_nothing_is_written_into_the_place_of_another_table() -> None:
     setup = await begun()
     await setup.a.create("t", location=f"{ELSEWHERE}a/b")
     before = await _outside(setup)
-    for place in ("a/b", "a/b/c", "a", "a/b/"):
-        location = ELSEWHERE + place
+    for path in ("a/b", "a/b/c", "a", "a/b/"):
+        location = ELSEWHERE + path
         for staged in (False, True):
             no = await refusal(setup.b.create("u", location=location, stage_create=staged))
             assert (no.status, no.kind) == (409, "AlreadyExistsException")
         placing: dict[str, Json] = {"action": "set-location", "location": location}
         body = making("u")
-        kept = tuple(each for each in body.updates if each["action"] != "set-location")
-        no = await refusal(setup.b.commit("u", *kept, placing, require=body.requirements))
+        other_updates = tuple(each for each in body.updates if each["action"] != "set-location")
+        no = await refusal(setup.b.commit("u", *other_updates, placing, require=body.requirements))
         assert no.status == 409
     assert await _outside(setup) == before
     assert await setup.b.names() == ["t"]
@@ -231,11 +231,11 @@ def _manifest() -> bytes:
 
 def _damaged() -> list[bytes]:
     """A file for each kind of error that the library raises; there are many, and no list of them."""
-    raw, found = _manifest(), dict[type[Exception], bytes]()
+    raw, damaged_files = _manifest(), dict[type[Exception], bytes]()
     for at in range(len(raw)):
         broken = raw[:at] + bytes([raw[at] ^ 0xFF]) + raw[at + 1 :]
         try:
             list(fastavro.reader(BytesIO(broken)))
         except Exception as problem:
-            found.setdefault(type(problem), broken)
-    return list(found.values())
+            damaged_files.setdefault(type(problem), broken)
+    return list(damaged_files.values())

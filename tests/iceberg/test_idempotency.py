@@ -89,8 +89,8 @@ async def test_a_replay_is_answered_the_same_and_changes_nothing(name: str) -> N
     first = await operation(setup.a)
     await setup.a.settle()
     state = await _state(setup)
-    again = await operation(setup.b)
-    assert _answer(again) == _answer(first)
+    repeated_result = await operation(setup.b)
+    assert _answer(repeated_result) == _answer(first)
     assert await _state(setup) == state
 
 
@@ -115,8 +115,8 @@ async def test_a_request_whose_holder_died_at_the_last_moment_before_is_carried_
     after = await _state(setup)
     assert after != before
     await other.settle()
-    again = await operation(setup.api())
-    assert _answer(again) == _answer(first)
+    repeated_result = await operation(setup.api())
+    assert _answer(repeated_result) == _answer(first)
     assert await _state(setup) == after
 
 
@@ -159,18 +159,26 @@ async def test_a_retry_does_not_meet_the_file_of_its_first_attempt() -> None:
     await dies(setup.a, setup.a.mark("t", "x", key=K))
     [orphan] = await setup.files("00001-")
     setup.pass_by(2.1)
-    made = await setup.b.mark("t", "x", key=K)
-    assert not str(made.location).endswith(orphan.rpartition("/")[2])
+    committed_table = await setup.b.mark("t", "x", key=K)
+    assert not str(committed_table.location).endswith(orphan.rpartition("/")[2])
     assert len(await setup.files("00001-")) == 2
-    assert marks_of(made) == {"x"}
+    assert marks_of(committed_table) == {"x"}
 
 
 async def test_a_failed_requirement_is_an_outcome_and_blocks_no_other_key() -> None:
     setup, _ = await with_table("t")
-    wrong: list[dict[str, Json]] = [{"type": "assert-current-schema-id", "current-schema-id": 7}]
-    first = await refusal(setup.a.commit("t", marking("x"), require=wrong, key=K))
-    again = await refusal(setup.b.commit("t", marking("x"), require=wrong, key=K))
-    assert (first.status, first.kind, first.message) == (again.status, again.kind, again.message)
+    failing_requirements: list[dict[str, Json]] = [
+        {"type": "assert-current-schema-id", "current-schema-id": 7}
+    ]
+    first = await refusal(setup.a.commit("t", marking("x"), require=failing_requirements, key=K))
+    repeated_refusal = await refusal(
+        setup.b.commit("t", marking("x"), require=failing_requirements, key=K)
+    )
+    assert (first.status, first.kind, first.message) == (
+        repeated_refusal.status,
+        repeated_refusal.kind,
+        repeated_refusal.message,
+    )
     assert (first.status, first.kind) == (409, "CommitFailedException")
 
 
@@ -178,8 +186,8 @@ async def test_a_refusal_stays_even_if_the_reason_is_gone() -> None:
     setup, _ = await with_table("t")
     missing = await refusal(setup.a.mark("later", "x", key=K))
     await setup.a.create("later")
-    again = await refusal(setup.b.mark("later", "x", key=K))
-    assert (missing.kind, again.kind) == ("NoSuchTableException", "NoSuchTableException")
+    repeated_refusal = await refusal(setup.b.mark("later", "x", key=K))
+    assert (missing.kind, repeated_refusal.kind) == ("NoSuchTableException", "NoSuchTableException")
     assert marks_of(await setup.b.load("later")) == set()
 
 
@@ -187,8 +195,8 @@ async def test_a_bad_request_is_an_outcome_too() -> None:
     setup, _ = await with_table("t")
     body: dict[str, Json] = {"action": "set-properties", "updates": {"arco.x": "1"}}
     for api in (setup.a, setup.b):
-        wrong = await refusal(api.commit("t", body, key=K))
-        assert (wrong.status, wrong.kind) == (400, "BadRequestException")
+        invalid = await refusal(api.commit("t", body, key=K))
+        assert (invalid.status, invalid.kind) == (400, "BadRequestException")
 
 
 async def test_a_commit_that_landed_before_others_is_found_among_them() -> None:
@@ -198,44 +206,50 @@ async def test_a_commit_that_landed_before_others_is_found_among_them() -> None:
     await dies(setup.a, setup.a.mark("t", "x", key=K))
     for n in range(3):
         await setup.b.mark("t", f"later{n}")
-    made = await setup.b.mark("t", "x", key=K)
-    assert marks_of(made) == {"x"}, "the answer is what it led to"
+    committed_table = await setup.b.mark("t", "x", key=K)
+    assert marks_of(committed_table) == {"x"}, "the answer is what it led to"
     assert len(await setup.chain(table_id)) == 5
 
 
 async def test_a_commit_that_landed_is_no_refusal_though_its_requirement_fails_by_now() -> None:
     setup, [table_id] = await with_table("t")
-    asked: list[dict[str, Json]] = [
+    requirements: list[dict[str, Json]] = [
         {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": None}
     ]
     setup.a.connection.die("create", pointer_key(table_id, 1), after=True)
-    await dies(setup.a, setup.a.commit("t", *_snapshot(setup, table_id, 1), require=asked, key=K))
+    await dies(
+        setup.a, setup.a.commit("t", *_snapshot(setup, table_id, 1), require=requirements, key=K)
+    )
     setup.pass_by(2.1)
-    made = await setup.b.commit("t", *_snapshot(setup, table_id, 1), require=asked, key=K)
-    assert made.metadata["current-snapshot-id"] == 1
+    committed_table = await setup.b.commit(
+        "t", *_snapshot(setup, table_id, 1), require=requirements, key=K
+    )
+    assert committed_table.metadata["current-snapshot-id"] == 1
     assert len(await setup.chain(table_id)) == 2
 
 
 def _snapshot(setup: IcebergSetup, table_id: str, number: int) -> list[dict[str, Json]]:
-    place = setup.a.context.locations.managed(table_id)
-    manifests = {"manifest-list": f"{place}/metadata/snap-{number}.avro"}
+    location = setup.a.context.locations.managed(table_id)
+    manifests = {"manifest-list": f"{location}/metadata/snap-{number}.avro"}
     return [add(number, **manifests), point(number)]
 
 
 async def test_an_old_holder_that_sees_the_commit_of_its_taker_does_not_refuse_it() -> None:
     """Both say the same, and the client deletes no file of a commit that has landed (P12)."""
     setup, [table_id] = await with_table("t")
-    asked: list[dict[str, Json]] = [
+    requirements: list[dict[str, Json]] = [
         {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": None}
     ]
 
     async def taken_over() -> None:
         setup.pass_by(2.1)
-        await setup.b.commit("t", *_snapshot(setup, table_id, 1), require=asked, key=K)
+        await setup.b.commit("t", *_snapshot(setup, table_id, 1), require=requirements, key=K)
 
     setup.a.connection.before("create", pointer_key(table_id, 1), taken_over)
-    made = await setup.a.commit("t", *_snapshot(setup, table_id, 1), require=asked, key=K)
-    assert made.metadata["current-snapshot-id"] == 1
+    committed_table = await setup.a.commit(
+        "t", *_snapshot(setup, table_id, 1), require=requirements, key=K
+    )
+    assert committed_table.metadata["current-snapshot-id"] == 1
     assert len(await setup.chain(table_id)) == 2
 
 
@@ -247,8 +261,8 @@ async def test_a_holder_that_was_taken_over_before_its_commit_stops() -> None:
         await setup.b.mark("t", "x", key=K)
 
     setup.a.connection.before("create", f"warehouse/{table_id}/metadata/00001-", taken_over)
-    made = await setup.a.mark("t", "x", key=K)
-    assert marks_of(made) == {"x"}
+    committed_table = await setup.a.mark("t", "x", key=K)
+    assert marks_of(committed_table) == {"x"}
     assert len(await setup.chain(table_id)) == 2
 
 
@@ -295,10 +309,10 @@ async def test_a_success_that_changes_nothing_is_answered_once_its_outcome_is_st
 async def test_the_success_of_a_create_stays_one_when_the_table_is_gone() -> None:
     setup, _ = await with_table("t")
     await dies_at_the_compactor(setup, setup.b, setup.b.create("new", key=K), arrives=True)
-    made = await setup.a.load("new")
+    loaded_table = await setup.a.load("new")
     await setup.a.drop("new")
-    again = await setup.api().create("new", key=K)
-    assert again.location == made.location
+    repeated_result = await setup.api().create("new", key=K)
+    assert repeated_result.location == loaded_table.location
     assert "new" not in await setup.a.names()
 
 
@@ -306,8 +320,8 @@ async def test_the_success_of_a_create_stays_one_when_the_table_was_renamed() ->
     setup, _ = await with_table("t")
     await dies_at_the_compactor(setup, setup.b, setup.b.create("new", key=K), arrives=True)
     await setup.a.rename("new", "other")
-    again = await setup.api().create("new", key=K)
-    assert id_of(again) == id_of(await setup.a.load("other"))
+    repeated_result = await setup.api().create("new", key=K)
+    assert id_of(repeated_result) == id_of(await setup.a.load("other"))
     assert await setup.a.names() == ["other", "t"]
 
 
@@ -319,8 +333,8 @@ async def test_a_key_fixes_its_table_even_if_another_gets_the_name() -> None:
     await setup.b.drop("t")
     second = id_of(await setup.b.create("t"))
     setup.pass_by(2.1)
-    gone = await refusal(setup.b.mark("t", "x", key=K))
-    assert gone.kind == "NoSuchTableException"
+    not_found = await refusal(setup.b.mark("t", "x", key=K))
+    assert not_found.kind == "NoSuchTableException"
     assert len(await setup.chain(second)) == 1
 
 

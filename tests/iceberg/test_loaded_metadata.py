@@ -11,7 +11,7 @@ from arco.iceberg.loaded_metadata import LoadedMetadata, MetadataCache, Snapshot
 from tests.iceberg.engine.sample_metadata import append, apply, point, table
 from tests.iceberg.iceberg_setup import CATALOG, NS, Api, IcebergSetup, marks_of, with_table
 
-PLACE = "s3://bucket/t/metadata/00003-x.metadata.json"
+LOCATION = "s3://bucket/t/metadata/00003-x.metadata.json"
 
 
 def _history() -> Metadata:
@@ -20,17 +20,17 @@ def _history() -> Metadata:
 
 
 def _loaded(
-    metadata: Metadata, location: str | None = PLACE, config: bytes = b"{}"
+    metadata: Metadata, location: str | None = LOCATION, config: bytes = b"{}"
 ) -> LoadedMetadata:
     return LoadedMetadata(location, encode_metadata(metadata), config=config)
 
 
 def test_an_answer_is_the_stored_bytes_with_a_head_and_a_tail() -> None:
     raw = b'{ "format-version" : 2, "table-uuid":"x", "unknown": [1, 1.50] }'
-    loaded = LoadedMetadata(PLACE, raw, config=b'{"a":"b"}')
+    loaded = LoadedMetadata(LOCATION, raw, config=b'{"a":"b"}')
     assert loaded.body(SnapshotsMode.ALL) == (
         b'{"metadata-location":"'
-        + PLACE.encode()
+        + LOCATION.encode()
         + b'","metadata":'
         + raw
         + b',"config":{"a":"b"}}'
@@ -53,13 +53,13 @@ def test_a_location_with_signs_that_json_escapes_is_answered_as_it_is() -> None:
 
 
 def test_the_short_form_leaves_out_snapshots_that_nothing_names() -> None:
-    whole = _history()
-    loaded = _loaded(whole)
+    metadata = _history()
+    loaded = _loaded(metadata)
     short = json.decode(loaded.body(SnapshotsMode.REFS), dict)
     assert [each["snapshot-id"] for each in short["metadata"]["snapshots"]] == [1, 3]
-    assert short["metadata"] == refs_only(whole)
-    assert short["metadata-location"] == PLACE
-    assert json.decode(loaded.body(SnapshotsMode.ALL), dict)["metadata"] == whole
+    assert short["metadata"] == refs_only(metadata)
+    assert short["metadata-location"] == LOCATION
+    assert json.decode(loaded.body(SnapshotsMode.ALL), dict)["metadata"] == metadata
 
 
 def test_the_short_form_of_a_table_without_spare_snapshots_is_the_whole_one() -> None:
@@ -77,7 +77,7 @@ def test_a_compressed_answer_says_the_same_and_is_made_once() -> None:
 def test_tags_distinguish_forms_and_files_and_nothing_else() -> None:
     one = _loaded(_history())
     tags = {one.etag(form) for form in SnapshotsMode} | {
-        _loaded(_history(), f"{PLACE}2").etag(form) for form in SnapshotsMode
+        _loaded(_history(), f"{LOCATION}2").etag(form) for form in SnapshotsMode
     }
     assert len(tags) == 4
     assert all(tag.startswith('"') and tag.endswith('"') and len(tag) > 10 for tag in tags)
@@ -97,12 +97,12 @@ def test_metadata_are_parsed_when_they_are_needed_and_take_more_room_then() -> N
 
 def test_a_cache_has_what_was_put_into_it() -> None:
     metadata_cache, loaded = MetadataCache(1_000_000), _loaded(table())
-    assert metadata_cache.get(PLACE) is None
+    assert metadata_cache.get(LOCATION) is None
     metadata_cache.put(loaded)
-    assert metadata_cache.get(PLACE) is loaded
-    metadata_cache.forget(PLACE)
-    assert metadata_cache.get(PLACE) is None
-    metadata_cache.forget(PLACE)
+    assert metadata_cache.get(LOCATION) is loaded
+    metadata_cache.forget(LOCATION)
+    assert metadata_cache.get(LOCATION) is None
+    metadata_cache.forget(LOCATION)
 
 
 def test_what_was_staged_is_not_kept() -> None:
@@ -115,19 +115,19 @@ def test_a_full_cache_drops_the_least_recently_used() -> None:
     each = _loaded(table()).kept_bytes
     metadata_cache = MetadataCache(20 * each)
     for n in range(200):
-        metadata_cache.put(_loaded(table(), f"{PLACE}{n}"))
-        metadata_cache.get(f"{PLACE}0")
-    assert metadata_cache.get(f"{PLACE}0") is not None
-    assert metadata_cache.get(f"{PLACE}1") is None
-    assert metadata_cache.get(f"{PLACE}199") is not None
-    assert sum(kept.kept_bytes for kept in metadata_cache._by_location.values()) <= 36 * each
+        metadata_cache.put(_loaded(table(), f"{LOCATION}{n}"))
+        metadata_cache.get(f"{LOCATION}0")
+    assert metadata_cache.get(f"{LOCATION}0") is not None
+    assert metadata_cache.get(f"{LOCATION}1") is None
+    assert metadata_cache.get(f"{LOCATION}199") is not None
+    assert sum(cached.kept_bytes for cached in metadata_cache._by_location.values()) <= 36 * each
 
 
 def test_one_file_that_is_larger_than_the_cache_is_kept_alone() -> None:
     metadata_cache = MetadataCache(10)
     for n in range(3):
-        metadata_cache.put(_loaded(table(), f"{PLACE}{n}"))
-    assert list(metadata_cache._by_location) == [f"{PLACE}2"]
+        metadata_cache.put(_loaded(table(), f"{LOCATION}{n}"))
+    assert list(metadata_cache._by_location) == [f"{LOCATION}2"]
 
 
 async def load_since(api: Api, since_ms: float) -> set[str]:
@@ -138,10 +138,10 @@ def now_ms(setup: IcebergSetup) -> float:
     return setup.inner.clock.elapsed_ms()
 
 
-async def let_go(kept: weakref.ref[LoadedMetadata]) -> None:
+async def let_go(reference: weakref.ref[LoadedMetadata]) -> None:
     """Wait until it is garbage collected: a thread or a reference cycle may still hold it."""
     async with asyncio.timeout(10):
-        while kept() is not None:
+        while reference() is not None:
             gc.collect()
             await asyncio.sleep(0.01)
 
@@ -151,10 +151,10 @@ async def test_requests_that_arrived_before_a_load_began_share_it() -> None:
     came_ms = now_ms(setup)
     setup.pass_by(1)
     await load_since(setup.a, came_ms)
-    asked = len(setup.a.connection.seen)
+    request_count = len(setup.a.connection.seen)
     await load_since(setup.a, came_ms)
     await load_since(setup.a, came_ms + 500)
-    assert len(setup.a.connection.seen) == asked
+    assert len(setup.a.connection.seen) == request_count
 
 
 async def test_a_request_that_arrived_after_a_load_began_sees_later_commits() -> None:
@@ -189,9 +189,9 @@ async def test_metadata_that_left_the_cache_is_read_again() -> None:
     loaded = await setup.a.iceberg.tables.load(CATALOG, NS, "t", since_ms=came_ms)
     assert loaded.location is not None
     setup.a.context.metadata_cache.forget(loaded.location)
-    kept = weakref.ref(loaded)
+    reference = weakref.ref(loaded)
     del loaded
-    await let_go(kept)
-    asked = len(setup.a.connection.seen)
+    await let_go(reference)
+    request_count = len(setup.a.connection.seen)
     await load_since(setup.a, came_ms)
-    assert len(setup.a.connection.seen) > asked
+    assert len(setup.a.connection.seen) > request_count

@@ -149,8 +149,8 @@ def test_a_workspace_in_memory_has_tables_too() -> None:
 
 def test_the_folder_of_a_staged_or_dropped_table_is_open_to_who_has_its_id() -> None:
     other = LOCATIONS.managed(OTHER)
-    found = LOCATIONS.table_location(other, table_id=OWN, also=frozenset({OTHER}))
-    assert found == TableLocation(other, f"warehouse/{OTHER}/", managed=True)
+    table_location = LOCATIONS.table_location(other, table_id=OWN, also=frozenset({OTHER}))
+    assert table_location == TableLocation(other, f"warehouse/{OTHER}/", managed=True)
     file = f"{other}/metadata/00003-x.metadata.json"
     assert LOCATIONS.owner(file) == OTHER
     assert LOCATIONS.owner(f"{EXTERNAL}/metadata/v3.metadata.json") is None
@@ -360,11 +360,11 @@ NAMES = st.text(
 @given(st.lists(NAMES.filter(lambda name: name not in (".", "..")), min_size=1, max_size=5))
 def test_every_plain_folder_below_a_declared_place_is_open(names: list[str]) -> None:
     path = "/".join(names)
-    found = placed(f"s3://ext/sales/{path}/")
-    assert found == TableLocation(
+    table_location = placed(f"s3://ext/sales/{path}/")
+    assert table_location == TableLocation(
         f"s3://ext/sales/{path}", f"s3://ext/sales/{path}/", managed=False
     )
-    assert placed(found.stored).stored == found.stored
+    assert placed(table_location.stored).stored == table_location.stored
 
 
 @given(st.text(), st.sampled_from([*ALLOWED, TABLE + "/", ROOT, ""]))

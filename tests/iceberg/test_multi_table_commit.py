@@ -39,10 +39,10 @@ async def _outcomes(setup: IcebergSetup) -> int:
     return sum(OUTCOME in key for key in await setup.inner.keys("_catalog/transactions/"))
 
 
-async def _left_undecided(*, named: bool = False) -> tuple[IcebergSetup, list[str]]:
+async def _left_undecided(*, with_create: bool = False) -> tuple[IcebergSetup, list[str]]:
     """Two tables, and a transaction over them whose process is gone before it was decided."""
     setup, ids = await with_table("t", "u")
-    changes = (*BOTH, making("new")) if named else BOTH
+    changes = (*BOTH, making("new")) if with_create else BOTH
     setup.a.connection.die("create", OUTCOME)
     await dies(setup.a, setup.a.transact(*changes))
     assert await _outcomes(setup) == 0
@@ -51,8 +51,8 @@ async def _left_undecided(*, named: bool = False) -> tuple[IcebergSetup, list[st
 
 async def _impatient(setup: IcebergSetup, api: Api, work: asyncio.Future[Any]) -> None:
     """Advance the clock past the grace period once a writer waits."""
-    before = api.connection.asked("get", OUTCOME)
-    await until(lambda: api.connection.asked("get", OUTCOME) > before + 4)
+    before = api.connection.count_requests("get", OUTCOME)
+    await until(lambda: api.connection.count_requests("get", OUTCOME) > before + 4)
     assert not work.done(), "it waits"
     setup.pass_by(GRACE_MS / 1_000 + 0.1)
 
@@ -61,25 +61,25 @@ async def test_a_transaction_changes_all_its_tables() -> None:
     setup, ids = await with_table("t", "u")
     await setup.a.transact(*BOTH)
     assert await _marks(setup.b) == [{"x"}, {"x"}]
-    named = {(await setup.pointers(table_id))[1].transaction for table_id in ids}
-    assert len(named) == 1
-    assert None not in named
+    transactions = {(await setup.pointers(table_id))[1].transaction for table_id in ids}
+    assert len(transactions) == 1
+    assert None not in transactions
     keys = await setup.inner.keys("_catalog/transactions/")
     assert [key.rpartition("/")[2] for key in keys] == ["intent.json", "outcome.json"]
 
 
 async def test_no_reader_sees_one_half_of_a_transaction() -> None:
     setup, _ = await with_table("t", "u")
-    seen = []
+    marks_seen = []
 
     async def look() -> None:
-        seen.append(await _marks(setup.b))
-        seen.append(await _marks(setup.api()))
+        marks_seen.append(await _marks(setup.b))
+        marks_seen.append(await _marks(setup.api()))
 
     setup.a.connection.after("create", POINTERS, look, times=2)
     setup.a.connection.before("create", OUTCOME, look)
     await setup.a.transact(*BOTH)
-    assert seen == [[set(), set()]] * 6
+    assert marks_seen == [[set(), set()]] * 6
     assert await _marks(setup.b) == [{"x"}, {"x"}]
 
 
@@ -110,9 +110,14 @@ async def test_an_undecided_head_is_not_remembered_as_that() -> None:
 
 async def test_a_requirement_that_fails_on_one_table_leaves_all_alone() -> None:
     setup, ids = await with_table("t", "u")
-    wrong: dict[str, Json] = {"type": "assert-current-schema-id", "current-schema-id": 7}
+    failing_requirement: dict[str, Json] = {
+        "type": "assert-current-schema-id",
+        "current-schema-id": 7,
+    }
     lost = await refusal(
-        setup.a.transact(on("t", marking("x")), on("u", marking("x"), require=[wrong]))
+        setup.a.transact(
+            on("t", marking("x")), on("u", marking("x"), require=[failing_requirement])
+        )
     )
     assert (lost.status, lost.kind) == (409, "CommitFailedException")
     assert [len(await setup.chain(each)) for each in ids] == [1, 1]
@@ -120,9 +125,9 @@ async def test_a_requirement_that_fails_on_one_table_leaves_all_alone() -> None:
 
 async def test_a_table_that_is_not_there_leaves_all_alone() -> None:
     setup, [table_id] = await with_table("t")
-    lost = await refusal(setup.a.transact(on("t", marking("x")), on("nobody", marking("x"))))
+    lost = await refusal(setup.a.transact(on("t", marking("x")), on("missing", marking("x"))))
     assert (lost.status, lost.kind) == (404, "NoSuchTableException")
-    assert lost.message == "Table does not exist: s.nobody"
+    assert lost.message == "Table does not exist: s.missing"
     assert len(await setup.chain(table_id)) == 1
 
 
@@ -176,9 +181,11 @@ async def test_a_change_without_a_name_or_too_many_are_bad_requests() -> None:
 
 async def test_a_lost_race_on_one_table_retries_all_tables_and_loses_nothing() -> None:
     setup, ids = await with_table("t", "u")
-    last = max(ids)
-    name = ["t", "u"][ids.index(last)]
-    setup.a.connection.before("create", pointer_key(last, 1), lambda: setup.b.mark(name, "other"))
+    last_id = max(ids)
+    name = ["t", "u"][ids.index(last_id)]
+    setup.a.connection.before(
+        "create", pointer_key(last_id, 1), lambda: setup.b.mark(name, "other")
+    )
     await setup.a.transact(*BOTH)
     marks = dict(zip(["t", "u"], await _marks(setup.b), strict=True))
     assert marks[name] == {"x", "other"}
@@ -204,7 +211,7 @@ async def test_a_writer_waits_for_a_healthy_transaction_and_goes_on_top_of_it() 
 
     async def meanwhile() -> None:
         waiting.append(asyncio.ensure_future(setup.b.mark("t", "y")))
-        await until(lambda: setup.b.connection.asked("get", OUTCOME) > 1)
+        await until(lambda: setup.b.connection.count_requests("get", OUTCOME) > 1)
 
     setup.a.connection.before("create", OUTCOME, meanwhile)
     await setup.a.transact(*BOTH)
@@ -219,8 +226,8 @@ async def test_a_writer_that_was_kept_waiting_for_too_long_ends_the_transaction(
     await work
     assert await _marks(setup.b) == [{"y"}, set()]
     assert await _outcomes(setup) == 1
-    last = (await setup.pointers(ids[0]))[-1]
-    assert last.previous_location == (await setup.pointers(ids[0]))[0].metadata_location
+    last_pointer = (await setup.pointers(ids[0]))[-1]
+    assert last_pointer.previous_location == (await setup.pointers(ids[0]))[0].metadata_location
 
 
 async def test_a_drop_also_ends_a_transaction_that_takes_too_long() -> None:
@@ -229,9 +236,9 @@ async def test_a_drop_also_ends_a_transaction_that_takes_too_long() -> None:
     work = asyncio.ensure_future(setup.b.drop("t"))
     await _impatient(setup, setup.b, work)
     await work
-    last = (await setup.pointers(ids[0]))[-1]
-    assert last.operation == "drop"
-    assert last.metadata_location == first.metadata_location, "what was in effect"
+    last_pointer = (await setup.pointers(ids[0]))[-1]
+    assert last_pointer.operation == "drop"
+    assert last_pointer.metadata_location == first.metadata_location, "what was in effect"
     await setup.b.undrop(ids[0])
     assert await _marks(setup.b) == [set(), set()]
 
@@ -313,11 +320,14 @@ async def test_a_holder_that_was_taken_over_cannot_commit_any_more() -> None:
 
 async def test_a_refusal_of_a_transaction_is_kept() -> None:
     setup, _ = await with_table("t", "u")
-    wrong: dict[str, Json] = {"type": "assert-current-schema-id", "current-schema-id": 7}
-    changes = (on("t", marking("x")), on("u", marking("x"), require=[wrong]))
+    failing_requirement: dict[str, Json] = {
+        "type": "assert-current-schema-id",
+        "current-schema-id": 7,
+    }
+    changes = (on("t", marking("x")), on("u", marking("x"), require=[failing_requirement]))
     first = await refusal(setup.a.transact(*changes, key="k"))
-    again = await refusal(setup.b.transact(*changes, key="k"))
-    assert (first.status, first.message) == (again.status, again.message)
+    repeated_refusal = await refusal(setup.b.transact(*changes, key="k"))
+    assert (first.status, first.message) == (repeated_refusal.status, repeated_refusal.message)
 
 
 async def test_a_missing_metadata_file_is_not_kept_as_the_answer_of_a_transaction() -> None:
@@ -339,15 +349,15 @@ async def test_a_transaction_can_make_tables_too() -> None:
     await setup.a.transact(on("t", marking("x")), making("new"), making("newer"))
     assert await setup.b.names() == ["new", "newer", "t"]
     assert marks_of(await setup.b.load("t")) == {"x"}
-    made = await setup.b.load("new")
-    [first] = await setup.pointers(id_of(made))
+    loaded_table = await setup.b.load("new")
+    [first] = await setup.pointers(id_of(loaded_table))
     assert first.transaction is not None
     await setup.b.mark("new", "y")
     assert marks_of(await setup.a.load("new")) == {"y"}
 
 
 async def test_a_table_of_an_undecided_transaction_is_not_there() -> None:
-    setup, _ = await _left_undecided(named=True)
+    setup, _ = await _left_undecided(with_create=True)
     assert "new" in await names_in(await setup.inner.cold().head()), "its name is"
     assert await setup.b.names() == ["t", "u"]
     assert not await setup.b.exists("new")
@@ -356,16 +366,16 @@ async def test_a_table_of_an_undecided_transaction_is_not_there() -> None:
 
 
 async def test_the_name_of_an_aborted_transaction_can_be_had() -> None:
-    setup, _ = await _left_undecided(named=True)
+    setup, _ = await _left_undecided(with_create=True)
     work = asyncio.ensure_future(setup.b.create("new"))
     await _impatient(setup, setup.b, work)
-    made = await work
-    assert id_of(await setup.api().load("new")) == id_of(made)
+    created_table = await work
+    assert id_of(await setup.api().load("new")) == id_of(created_table)
     assert await setup.b.names() == ["new", "t", "u"]
 
 
 async def test_an_operation_that_meets_a_table_of_an_aborted_transaction_ends_its_chain() -> None:
-    setup, _ = await _left_undecided(named=True)
+    setup, _ = await _left_undecided(with_create=True)
     work = asyncio.ensure_future(setup.b.mark("t", "y"))
     await _impatient(setup, setup.b, work)
     await work
@@ -445,8 +455,11 @@ async def test_a_staged_table_keeps_its_uuid_when_its_transaction_is_retried() -
     staged = await setup.a.create("new", stage_create=True)
     setup.a.connection.before("create", "iceberg_doubts/", lambda: _ended_by(setup, "t"))
     await setup.a.transact(on("t", marking("x")), making("new", id_of(staged)))
-    made = await setup.b.load("new")
-    assert (id_of(made), made.metadata["location"]) == (id_of(staged), staged.metadata["location"])
+    loaded_table = await setup.b.load("new")
+    assert (id_of(loaded_table), loaded_table.metadata["location"]) == (
+        id_of(staged),
+        staged.metadata["location"],
+    )
     assert marks_of(await setup.b.load("t")) == {"x", "y"}
     assert marks_of(await setup.b.mark("new", "z")) == {"z"}
     assert len(await setup.chain(t)) == 4

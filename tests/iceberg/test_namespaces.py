@@ -22,8 +22,8 @@ from tests.iceberg.iceberg_setup import (
 
 
 async def _below(api: Api, *parent: str, **more: Any) -> list[str]:
-    asked = {"after": None, "limit": None, **more}
-    return await api.iceberg.namespaces.page("default", parent, **asked)
+    arguments = {"after": None, "limit": None, **more}
+    return await api.iceberg.namespaces.page("default", parent, **arguments)
 
 
 async def _update(
@@ -53,9 +53,9 @@ async def test_a_namespace_that_is_there_is_refused() -> None:
     setup = await begun()
     for levels in (("s",), ("s", "below")):
         await (setup.a.make_namespace(*levels) if len(levels) > 1 else asyncio.sleep(0))
-        taken = await refusal(setup.b.make_namespace(*levels))
-        assert (taken.status, taken.kind) == (409, "AlreadyExistsException")
-        assert taken.message == f"Namespace already exists: {'.'.join(levels)}"
+        conflict = await refusal(setup.b.make_namespace(*levels))
+        assert (conflict.status, conflict.kind) == (409, "AlreadyExistsException")
+        assert conflict.message == f"Namespace already exists: {'.'.join(levels)}"
 
 
 async def test_what_is_missing_above_a_namespace_is_made() -> None:
@@ -178,8 +178,8 @@ async def test_properties_are_set_and_removed_in_one_go() -> None:
 
 async def test_a_property_cannot_be_set_and_removed_at_once() -> None:
     setup = await begun()
-    wrong = await refusal(_update(setup.a, "s", removals=("p",), p="1"))
-    assert (wrong.status, wrong.kind) == (422, "UnprocessableEntityException")
+    invalid = await refusal(_update(setup.a, "s", removals=("p",), p="1"))
+    assert (invalid.status, invalid.kind) == (422, "UnprocessableEntityException")
 
 
 def _only(key: str) -> dict[str, Any]:
@@ -212,8 +212,8 @@ async def test_a_change_of_properties_that_crashed_is_answered_as_it_was_made() 
     await setup.a.make_namespace("n", properties={"old": "1"})
     work = _update(setup.a, "n", removals=("old",), key="k", new="1")
     await dies_at_the_compactor(setup, setup.a, work, arrives=True)
-    again = await _update(setup.b, "n", removals=("old",), key="k", new="1")
-    assert again == PropertiesUpdated(("new",), ("old",), ())
+    repeated_result = await _update(setup.b, "n", removals=("old",), key="k", new="1")
+    assert repeated_result == PropertiesUpdated(("new",), ("old",), ())
 
 
 async def test_a_success_stays_one_when_the_namespace_is_gone() -> None:

@@ -35,33 +35,38 @@ def problem(answer: httpx2.Response) -> tuple[int, str]:
 
 
 def test_a_table_made_natively_is_an_iceberg_table_with_its_marks(lake: Lake) -> None:
-    said = {"comment": "orders", "properties": {"team": "x"}, "tags": ["gold"], "owner": "user:eve"}
-    made = lake.make_natively("orders", **said)
+    fields = {
+        "comment": "orders",
+        "properties": {"team": "x"},
+        "tags": ["gold"],
+        "owner": "user:eve",
+    }
+    response = lake.make_natively("orders", **fields)
     metadata = lake.loaded("orders")
-    assert metadata["table-uuid"] == made["id"]
-    assert metadata["location"].endswith(f"/warehouse/{made['id']}")
-    assert made["location"] == f"warehouse/{made['id']}/"
+    assert metadata["table-uuid"] == response["id"]
+    assert metadata["location"].endswith(f"/warehouse/{response['id']}")
+    assert response["location"] == f"warehouse/{response['id']}/"
     assert metadata["properties"]["comment"] == "orders"
     assert [(f["id"], f["name"], f["type"], f["required"]) for f in lake.fields("orders")] == [
         (1, "id", "long", True),
         (2, "email", "string", False),
     ]
-    assert lake.shown("orders") == made
-    assert {name: made[name] for name in said} == said
-    assert made["columns"][1]["pii_type"] == "email"
-    assert made["columns"][1]["sensitivity"] == "CONFIDENTIAL"
-    assert made["pii_columns"] == ["email"]
-    assert (made["format"], made["table_type"]) == ("ICEBERG", "MANAGED")
-    assert made["created_by"] == "user:local"
+    assert lake.shown("orders") == response
+    assert {name: response[name] for name in fields} == fields
+    assert response["columns"][1]["pii_type"] == "email"
+    assert response["columns"][1]["sensitivity"] == "CONFIDENTIAL"
+    assert response["pii_columns"] == ["email"]
+    assert (response["format"], response["table_type"]) == ("ICEBERG", "MANAGED")
+    assert response["created_by"] == "user:local"
 
 
 def test_a_create_answers_with_its_place_and_version(lake: Lake) -> None:
     wish = {"name": "orders", "format": "ICEBERG"}
-    made = lake.http.post(f"{lake.schema}/tables", json=wish)
-    assert made.headers["location"] == lake.native("orders")
-    assert made.headers["etag"] == lake.http.get(lake.native("orders")).headers["etag"]
-    again = lake.http.post(f"{lake.schema}/tables", json=wish)
-    assert problem(again) == (409, "already_exists")
+    response = lake.http.post(f"{lake.schema}/tables", json=wish)
+    assert response.headers["location"] == lake.native("orders")
+    assert response.headers["etag"] == lake.http.get(lake.native("orders")).headers["etag"]
+    repeated_response = lake.http.post(f"{lake.schema}/tables", json=wish)
+    assert problem(repeated_response) == (409, "already_exists")
 
 
 def test_a_table_made_by_an_engine_is_there_natively(lake: Lake) -> None:
@@ -81,7 +86,7 @@ def test_what_iceberg_cannot_hold_is_400(lake: Lake, wish: Json) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "bad_fields",
     [
         {"properties": {"arco.x": "1"}},
         {"tags": ["x" * 300]},
@@ -90,8 +95,8 @@ def test_what_iceberg_cannot_hold_is_400(lake: Lake, wish: Json) -> None:
         {"columns": [{"name": "a", "data_type": "int"}, {"name": "a", "data_type": "int"}]},
     ],
 )
-def test_a_wrong_request_leaves_nothing_behind(lake: Lake, said: Json) -> None:
-    body = {"name": "odd", "format": "ICEBERG", **said}
+def test_a_wrong_request_leaves_nothing_behind(lake: Lake, bad_fields: Json) -> None:
+    body = {"name": "odd", "format": "ICEBERG", **bad_fields}
     answer = lake.http.post(f"{lake.schema}/tables", json=body)
     assert problem(answer) == (400, "invalid")
     assert lake.listed() == lake.identifiers() == set()
@@ -186,13 +191,13 @@ def test_what_is_the_catalogs_own_makes_no_commit(lake: Lake) -> None:
     lake.make_natively("orders")
     before = lake.http.get(lake.rest("orders")).json()["metadata-location"]
     url = lake.native("orders")
-    said = {"comment": "c", "owner": "user:eve", "tags": ["t"], "properties": {"a": "1"}}
-    assert lake.http.patch(url, json=said).status_code == 200
+    fields = {"comment": "c", "owner": "user:eve", "tags": ["t"], "properties": {"a": "1"}}
+    assert lake.http.patch(url, json=fields).status_code == 200
     marked = lake.http.patch(f"{url}/columns/id", json={"pii_type": "id"})
     assert marked.status_code == 200
     assert lake.http.get(lake.rest("orders")).json()["metadata-location"] == before
     shown = lake.shown("orders")
-    assert {name: shown[name] for name in said} == said
+    assert {name: shown[name] for name in fields} == fields
     assert shown["pii_columns"] == ["id", "email"]
 
 
@@ -241,22 +246,22 @@ def test_a_rename_and_a_move_are_seen_by_engines(lake: Lake) -> None:
 
 
 def test_a_rename_by_an_engine_is_seen_natively(lake: Lake) -> None:
-    made = lake.make_natively("orders")
+    response = lake.make_natively("orders")
     body = {
         "source": {"namespace": ["db"], "name": "orders"},
         "destination": {"namespace": ["db"], "name": "sales"},
     }
     answer = lake.http.post(f"/iceberg/v1/{lake.name}/tables/rename", json=body)
     assert answer.status_code == 204, answer.text
-    assert lake.shown("sales")["id"] == made["id"]
+    assert lake.shown("sales")["id"] == response["id"]
     assert lake.listed() == {"sales"}
 
 
 def test_a_rename_to_a_name_that_is_taken_is_409(lake: Lake) -> None:
     lake.make_natively("orders")
     lake.make_by_rest("events")
-    taken = lake.http.patch(lake.native("orders"), json={"name": "events"})
-    assert problem(taken) == (409, "already_exists")
+    conflict = lake.http.patch(lake.native("orders"), json={"name": "events"})
+    assert problem(conflict) == (409, "already_exists")
     none = lake.http.patch(lake.native("orders"), json={"schema": ["none"]})
     assert problem(none) == (404, "not_found")
     assert lake.listed() == {"orders", "events"}
@@ -270,19 +275,21 @@ def test_a_rename_to_the_same_name_only_describes(lake: Lake) -> None:
 
 
 def test_a_native_drop_ends_the_table_for_engines_and_undrop_brings_it_back(lake: Lake) -> None:
-    made = lake.make_natively("orders", tags=["gold"])
+    response = lake.make_natively("orders", tags=["gold"])
     assert lake.http.delete(lake.native("orders")).status_code == 204
     assert lake.http.get(lake.rest("orders")).status_code == 404
     assert lake.http.get(lake.native("orders")).status_code == 404
     dropped = lake.http.get(f"{lake.schema}/tables?dropped=true").json()["items"]
-    assert [(each["id"], each["updated_by"]) for each in dropped] == [(made["id"], "user:local")]
+    assert [(each["id"], each["updated_by"]) for each in dropped] == [
+        (response["id"], "user:local")
+    ]
 
-    back = lake.http.post(f"/api/v1/objects/{made['id']}/undrop", json={"name": "again"})
+    back = lake.http.post(f"/api/v1/objects/{response['id']}/undrop", json={"name": "again"})
     assert back.status_code == 200, back.text
     result = back.json()
-    assert (result["id"], result["name"], result["tags"]) == (made["id"], "again", ["gold"])
+    assert (result["id"], result["name"], result["tags"]) == (response["id"], "again", ["gold"])
     assert result["columns"][1]["pii_type"] == "email"
-    assert lake.loaded("again")["table-uuid"] == made["id"]
+    assert lake.loaded("again")["table-uuid"] == response["id"]
     added = lake.http.post(
         f"{lake.native('again')}/columns", json={"name": "a", "data_type": "int"}
     )
@@ -310,12 +317,12 @@ def test_what_was_purged_does_not_come_back(lake: Lake) -> None:
 
 
 def test_an_undrop_into_a_name_that_is_taken_is_409(lake: Lake) -> None:
-    made = lake.make_natively("orders")
+    response = lake.make_natively("orders")
     lake.http.delete(lake.native("orders"))
     lake.make_natively("orders")
-    back = lake.http.post(f"/api/v1/objects/{made['id']}/undrop", json={})
+    back = lake.http.post(f"/api/v1/objects/{response['id']}/undrop", json={})
     assert problem(back) == (409, "already_exists")
-    other = lake.http.post(f"/api/v1/objects/{made['id']}/undrop", json={"name": "first"})
+    other = lake.http.post(f"/api/v1/objects/{response['id']}/undrop", json={"name": "first"})
     assert other.status_code == 200, other.text
     assert lake.listed() == lake.identifiers() == {"orders", "first"}
 
@@ -331,8 +338,8 @@ def test_every_change_is_done_once_under_its_key(lake: Lake) -> None:
         ("PATCH", table, {"name": "sales", "comment": "renamed"}),
         ("DELETE", lake.native("sales"), None),
     ]
-    for method, where, body in calls:
-        _twice(lake.http, method, where, body)
+    for method, path, body in calls:
+        _twice(lake.http, method, path, body)
     dropped = lake.http.get(f"{url}?dropped=true").json()["items"]
     assert len(dropped) == 1
     _twice(lake.http, "POST", f"/api/v1/objects/{dropped[0]['id']}/undrop", {})
@@ -357,8 +364,8 @@ def test_refusals_are_kept_under_their_keys(lake: Lake) -> None:
     first = lake.http.patch(column, json={"comment": "c"}, headers=headers)
     assert problem(first) == (404, "not_found")
     lake.http.post(f"{lake.native('orders')}/columns", json={"name": "later", "data_type": "int"})
-    again = lake.http.patch(column, json={"comment": "c"}, headers=headers)
-    assert (again.status_code, again.content) == (404, first.content)
+    repeated_response = lake.http.patch(column, json={"comment": "c"}, headers=headers)
+    assert (repeated_response.status_code, repeated_response.content) == (404, first.content)
     other = lake.http.patch(column, json={"comment": "d"}, headers=headers)
     assert problem(other) == (422, "idempotency_key_reused")
 
@@ -369,8 +376,8 @@ def test_a_change_that_changes_nothing_is_repeated_as_that(lake: Lake) -> None:
     first = lake.http.patch(url, json={"name": "id"}, headers=headers)
     assert first.status_code == 200, first.text
     lake.http.patch(url, json={"name": "number"})
-    again = lake.http.patch(url, json={"name": "id"}, headers=headers)
-    assert (again.status_code, again.content) == (200, first.content)
+    repeated_response = lake.http.patch(url, json={"name": "id"}, headers=headers)
+    assert (repeated_response.status_code, repeated_response.content) == (200, first.content)
     assert len(lake.loaded("orders")["schemas"]) == 2
 
 
@@ -387,11 +394,11 @@ def test_if_match_guards_every_change(lake: Lake, *, keyed: bool) -> None:
         ("PATCH", url, {"name": "sales"}),
         ("DELETE", url, None),
     ]
-    for method, where, body in calls:
+    for method, path, body in calls:
         headers = {"If-Match": old, **(key() if keyed else {})}
         for _ in range(2):
-            answer = lake.http.request(method, where, json=body, headers=headers)
-            assert problem(answer) == (412, "precondition_failed"), (method, where)
+            answer = lake.http.request(method, path, json=body, headers=headers)
+            assert problem(answer) == (412, "precondition_failed"), (method, path)
     new = lake.http.get(url).headers["etag"]
     done = lake.http.delete(url, headers={"If-Match": new})
     assert done.status_code == 204
@@ -401,15 +408,15 @@ def test_a_table_that_is_gone_is_404_for_every_change(lake: Lake) -> None:
     lake.make_natively("orders")
     url = lake.native("orders")
     lake.http.delete(lake.rest("orders"))
-    for method, where, body in (
+    for method, path, body in (
         ("POST", f"{url}/columns", {"name": "b", "data_type": "int"}),
         ("PATCH", f"{url}/columns/id", {"name": "c"}),
         ("PATCH", url, {"name": "sales"}),
         ("PATCH", url, {"comment": "c"}),
         ("DELETE", url, None),
     ):
-        answer = lake.http.request(method, where, json=body)
-        assert problem(answer) == (404, "not_found"), (method, where)
+        answer = lake.http.request(method, path, json=body)
+        assert problem(answer) == (404, "not_found"), (method, path)
 
 
 def test_native_and_engine_changes_at_once_all_count(lake: Lake, api: Served) -> None:
@@ -422,7 +429,7 @@ def test_native_and_engine_changes_at_once_all_count(lake: Lake, api: Served) ->
             url = f"{lake.native('orders')}/columns"
             return http.post(url, json={"name": f"n{number}", "data_type": "int"}).status_code
 
-    def tell(number: int) -> int:
+    def set_property(number: int) -> int:
         with api.client() as http:
             update = {"action": "set-properties", "updates": {f"p{number}": "x"}}
             body = {"requirements": [], "updates": [update]}
@@ -430,10 +437,10 @@ def test_native_and_engine_changes_at_once_all_count(lake: Lake, api: Served) ->
 
     with ThreadPoolExecutor(8) as pool:
         added = [pool.submit(add, number) for number in range(8)]
-        result = [pool.submit(tell, number) for number in range(8)]
+        result = [pool.submit(set_property, number) for number in range(8)]
         assert [each.result() for each in added] == [201] * 8
         assert [each.result() for each in result] == [200] * 8
-    wanted = {"id", "email", *(f"n{number}" for number in range(8))}
-    assert set(names(lake.fields("orders"))) == wanted
+    expected_names = {"id", "email", *(f"n{number}" for number in range(8))}
+    assert set(names(lake.fields("orders"))) == expected_names
     assert names(lake.shown("orders")["columns"]) == names(lake.fields("orders"))
     assert {f"p{number}" for number in range(8)} <= lake.loaded("orders")["properties"].keys()

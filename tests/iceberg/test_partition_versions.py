@@ -74,15 +74,18 @@ async def _commit(
             "partition_spec_id": 0,
             "added_files_count": files,
             "existing_files_count": 0,
-            "added_snapshot_id": number + 1 - len(manifests) + place,
+            "added_snapshot_id": number + 1 - len(manifests) + index,
         }
-        for place, each in enumerate(manifests)
+        for index, each in enumerate(manifests)
     ]
-    listed = await _write(setup, f"snap-{number}.avro", fields, records)
+    manifest_list = await _write(setup, f"snap-{number}.avro", fields, records)
     metadata = (await setup.a.load("t")).metadata
-    last = metadata["last-sequence-number"]
-    assert isinstance(last, int)
-    more: dict[str, Any] = {"manifest-list": listed, "sequence-number": last + 1}
+    last_sequence_number = metadata["last-sequence-number"]
+    assert isinstance(last_sequence_number, int)
+    more: dict[str, Any] = {
+        "manifest-list": manifest_list,
+        "sequence-number": last_sequence_number + 1,
+    }
     if attempt is not None:
         more["summary"] = {ATTEMPT_PROPERTY: json.encode(attempt).decode()}
     added = update("add-snapshot", snapshot=snapshot(number, **more))
@@ -91,8 +94,8 @@ async def _commit(
 
 async def _with_table(partition_spec: dict[str, Json] | None) -> tuple[IcebergSetup, str]:
     setup = await begun()
-    made = await setup.a.create("t", partition_spec=partition_spec, location=ELSEWHERE)
-    return setup, id_of(made)
+    created_table = await setup.a.create("t", partition_spec=partition_spec, location=ELSEWHERE)
+    return setup, id_of(created_table)
 
 
 async def test_a_table_that_holds_nothing_has_no_version() -> None:
@@ -129,8 +132,8 @@ async def test_files_that_no_attempt_has_published_are_known_by_their_snapshots(
     await _commit(setup, 1, ours, attempt=attempt_at(setup, "x", 0, partitions=()))
     assert await setup.a.iceberg.versions.files_without_attempt(table_id) == []
     await _commit(setup, 2, ours, theirs)
-    found = await setup.a.iceberg.versions.files_without_attempt(table_id)
-    assert found == [AddedFile("country=DE", "c", 2)]
+    files = await setup.a.iceberg.versions.files_without_attempt(table_id)
+    assert files == [AddedFile("country=DE", "c", 2)]
 
 
 async def test_a_fence_changes_no_version() -> None:
@@ -146,8 +149,11 @@ async def test_keys_are_made_of_columns_and_of_values_as_people_write_them() -> 
     values = {"placed_day": date(2026, 1, 15), "land": "a/b"}
     nothing = {"placed_day": date(2026, 1, 16), "land": None}
     await _commit(setup, 1, await _manifest(setup, "m1", (LIVE, values, "a"), (LIVE, nothing, "b")))
-    found = (await setup.a.iceberg.versions.versions(table_id))[1]
-    assert set(found) == {"country=a%2Fb/placed_at=2026-01-15", "country=null/placed_at=2026-01-16"}
+    versions = (await setup.a.iceberg.versions.versions(table_id))[1]
+    assert set(versions) == {
+        "country=a%2Fb/placed_at=2026-01-15",
+        "country=null/placed_at=2026-01-16",
+    }
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ async def test_a_writer_waits_for_the_grace_and_no_longer() -> None:
     undecided = _pointer("b", previous_location="a", transaction="tx-0000")
     table_head = await _stand(setup, _pointer("a"), undecided)
     waits = asyncio.ensure_future(setup.b.context.heads.settle(table_head))
-    await until(lambda: setup.b.connection.asked("get", "/outcome.json") > 3)
+    await until(lambda: setup.b.connection.count_requests("get", "/outcome.json") > 3)
     assert not waits.done()
     setup.pass_by(GRACE_MS / 1_000)
     assert (await waits).location == "a"
@@ -108,7 +108,7 @@ async def test_the_grace_counts_from_when_a_process_first_saw_the_transaction() 
     table_head = await _stand(setup, _pointer("a"), undecided)
     setup.pass_by(100)
     waits = asyncio.ensure_future(setup.b.context.heads.settle(table_head))
-    await until(lambda: setup.b.connection.asked("get", "/outcome.json") > 3)
+    await until(lambda: setup.b.connection.count_requests("get", "/outcome.json") > 3)
     assert not waits.done()
     assert await _decide(setup, committed=True)
     assert (await waits).location == "b"

@@ -69,9 +69,9 @@ async def test_of_two_attempts_at_a_partition_the_first_publishes_and_the_second
 ):
     setup, [table_id] = await with_table("t")
     await publish(setup.a, 1, attempt_at(setup, "one", 0))
-    late = await refusal(publish(setup.b, 2, attempt_at(setup, "two", 0)))
-    assert (late.status, late.kind) == (403, "AttemptFencedException")
-    assert late.message == f"attempt one of {TASK} has published ds=1 at version 1"
+    fenced = await refusal(publish(setup.b, 2, attempt_at(setup, "two", 0)))
+    assert (fenced.status, fenced.kind) == (403, "AttemptFencedException")
+    assert fenced.message == f"attempt one of {TASK} has published ds=1 at version 1"
     assert await current(setup.a) == 1
     assert len(await setup.chain(table_id)) == 2
 
@@ -123,8 +123,8 @@ async def test_an_attempt_that_has_published_is_answered_so_and_nothing_happens(
     one = attempt_at(setup, "one", 0)
     await publish(setup.a, 1, one)
     await publish(setup.a, 2, None)
-    again = await publish(setup.b, 3, one)
-    assert again.location == (await setup.a.load("t")).location
+    repeated_result = await publish(setup.b, 3, one)
+    assert repeated_result.location == (await setup.a.load("t")).location
     assert await current(setup.a) == 2
     assert len(await setup.chain(table_id)) == 3
 
@@ -158,8 +158,8 @@ async def test_a_crash_at_the_create_leaves_one_publication_in_the_end(*, after:
     assert fenced == 1
     two = attempt_at(setup, "two", 1)
     await publish(setup.b, 2, two)
-    late = await refusal(publish(setup.b, 3, one))
-    assert late.message == f"attempt two of {TASK} was given ds=1 at version 1"
+    second_fenced = await refusal(publish(setup.b, 3, one))
+    assert second_fenced.message == f"attempt two of {TASK} was given ds=1 at version 1"
     assert await _publications(setup, table_id) == [
         None,
         (PointerOperation.FENCE, "two", True),
@@ -175,8 +175,8 @@ async def test_a_fence_stops_who_is_on_the_way_and_lets_its_own_attempt_pass() -
         assert await setup.b.iceberg.fences.fence(table_id, two, since=0) == 1
 
     setup.a.connection.before("create", pointer_key(table_id, 1), fence)
-    late = await refusal(publish(setup.a, 1, attempt_at(setup, "one", 0)))
-    assert late.kind == "AttemptFencedException"
+    fenced = await refusal(publish(setup.a, 1, attempt_at(setup, "one", 0)))
+    assert fenced.kind == "AttemptFencedException"
     await publish(setup.b, 2, attempt_at(setup, "two", 1))
     assert await current(setup.a) == 2
 
@@ -185,8 +185,8 @@ async def test_a_fence_that_loses_against_the_publication_finds_it() -> None:
     setup, [table_id] = await with_table("t")
     one = attempt_at(setup, "one", 0)
     setup.b.connection.before("create", pointer_key(table_id, 1), lambda: publish(setup.a, 1, one))
-    found = await setup.b.iceberg.fences.fence(table_id, attempt_at(setup, "two", 0), since=0)
-    assert found == NumberedPublication(1, one.publication())
+    publication = await setup.b.iceberg.fences.fence(table_id, attempt_at(setup, "two", 0), since=0)
+    assert publication == NumberedPublication(1, one.publication())
 
 
 async def test_a_fence_of_other_partitions_stops_no_attempt() -> None:
@@ -202,15 +202,15 @@ async def test_a_fence_changes_nothing_and_is_not_reported() -> None:
     before = await publish(setup.a, 1, None)
     await setup.a.iceberg.fences.fence(table_id, attempt_at(setup, "two", 1), since=1)
     assert (await setup.b.load("t")).location == before.location
-    last, fence = (await setup.pointers(table_id))[1:]
+    last_pointer, fence = (await setup.pointers(table_id))[1:]
     assert (fence.metadata_location, fence.previous_location) == (before.location, before.location)
-    assert (fence.snapshot, fence.table_uuid) == (last.snapshot, last.table_uuid)
+    assert (fence.snapshot, fence.table_uuid) == (last_pointer.snapshot, last_pointer.table_uuid)
     for api in (setup.a, setup.b):
         await api.iceberg.reconciler.round(full=True)
         await api.settle()
     assert await setup.reported(table_id) == [(0, "create"), (1, "commit")]
-    made = await setup.a.mark("t", "x")
-    assert "/00003-" in str(made.location)
+    committed_table = await setup.a.mark("t", "x")
+    assert "/00003-" in str(committed_table.location)
 
 
 async def test_a_table_can_be_dropped_and_come_back_behind_a_fence_and_loses_no_publication() -> (
@@ -246,7 +246,7 @@ async def test_no_fence_is_appended_to_an_undecided_head() -> None:
     work = asyncio.ensure_future(
         setup.b.iceberg.fences.fence(table_id, attempt_at(setup, "two", 0), since=0)
     )
-    await until(lambda: setup.b.connection.asked("get", OUTCOME) > 4)
+    await until(lambda: setup.b.connection.count_requests("get", OUTCOME) > 4)
     assert not work.done(), "it waits"
     setup.pass_by(GRACE_MS / 1_000 + 0.1)
     assert await work == 2
@@ -259,8 +259,8 @@ async def test_a_transaction_publishes_no_attempt() -> None:
     setup, [table_id, _] = await with_table("t", "u")
     one = attempt_at(setup, "one", 0)
     both = (on("t", await adding(setup.a, 1, one), point(1)), on("u", marking("x")))
-    wrong = await refusal(setup.a.transact(*both))
-    assert (wrong.status, wrong.kind) == (400, "BadRequestException")
+    invalid = await refusal(setup.a.transact(*both))
+    assert (invalid.status, invalid.kind) == (400, "BadRequestException")
     await setup.a.transact(on("t", await adding(setup.a, 1, one)), on("u", marking("x")))
     assert await _publications(setup, table_id) == [None, None], "to stage is to publish nothing"
     assert (await refusal(setup.a.transact(_made_with(one), on("u", marking("y"))))).status == 400
@@ -270,17 +270,17 @@ def _made_with(attempt: DispatchedAttempt) -> CommitTableRequest:
     """The commit that makes the table `new` with data of an attempt."""
     staged = making("new")
     summary = {"operation": "append", ATTEMPT_PROPERTY: json.encode(attempt).decode()}
-    place = update("set-location", location=f"{ELSEWHERE}new")
+    set_location = update("set-location", location=f"{ELSEWHERE}new")
     more = {"manifest-list": f"{ELSEWHERE}new/metadata/snap.avro", "summary": summary}
     first = update("add-snapshot", snapshot=snapshot(9, **more))
-    return on("new", *staged.updates, place, first, point(9), require=staged.requirements)
+    return on("new", *staged.updates, set_location, first, point(9), require=staged.requirements)
 
 
 async def test_a_transaction_of_one_table_is_a_commit_and_is_checked_like_one() -> None:
     setup, _ = await with_table("t")
     await publish(setup.a, 1, attempt_at(setup, "one", 0))
-    late = on("t", await adding(setup.a, 2, attempt_at(setup, "two", 0)), point(2))
-    assert (await refusal(setup.a.transact(late))).kind == "AttemptFencedException"
+    fenced_change = on("t", await adding(setup.a, 2, attempt_at(setup, "two", 0)), point(2))
+    assert (await refusal(setup.a.transact(fenced_change))).kind == "AttemptFencedException"
 
 
 async def test_a_table_that_is_made_with_its_first_data_names_their_attempt() -> None:
@@ -290,8 +290,10 @@ async def test_a_table_that_is_made_with_its_first_data_names_their_attempt() ->
         await (await setup.b.context.reader.head()).table(TableName("default", ("s",), "new"))
     ).row
     assert await _publications(setup, row.table_id) == [("create", "one", False)]
-    found = await setup.b.iceberg.fences.fence(row.table_id, attempt_at(setup, "two", -1), since=-1)
-    assert isinstance(found, NumberedPublication)
+    publication = await setup.b.iceberg.fences.fence(
+        row.table_id, attempt_at(setup, "two", -1), since=-1
+    )
+    assert isinstance(publication, NumberedPublication)
 
 
 async def test_to_go_back_to_a_published_snapshot_and_forward_again_is_no_publication() -> None:
@@ -307,13 +309,18 @@ async def test_to_go_back_to_a_published_snapshot_and_forward_again_is_no_public
 
 async def test_a_snapshot_on_top_of_the_attempts_own_does_not_hide_it() -> None:
     setup, _ = await with_table("t")
-    late = attempt_at(setup, "late", 0)
+    late_attempt = attempt_at(setup, "late", 0)
     await publish(setup.a, 1, attempt_at(setup, "one", 0))
-    below, above = await adding(setup.a, 2, late), await adding(setup.a, 3, None)
-    inner = above["snapshot"]
+    attempt_snapshot, child_snapshot = (
+        await adding(setup.a, 2, late_attempt),
+        await adding(setup.a, 3, None),
+    )
+    inner = child_snapshot["snapshot"]
     assert isinstance(inner, dict)
-    above["snapshot"] = {**inner, "parent-snapshot-id": 2, "sequence-number": 3}
-    assert (await refusal(setup.a.commit("t", below, above, point(3)))).status == 403
+    child_snapshot["snapshot"] = {**inner, "parent-snapshot-id": 2, "sequence-number": 3}
+    assert (
+        await refusal(setup.a.commit("t", attempt_snapshot, child_snapshot, point(3)))
+    ).status == 403
 
 
 async def test_a_cherry_pick_publishes_the_attempt_that_has_staged_its_source() -> None:
@@ -334,8 +341,8 @@ BAD = ["", "{}", "[]", '{"attempt_id":"x"}', json.encode({"attempt_id": 1}).deco
 @pytest.mark.parametrize("attempt_text", BAD)
 async def test_an_attempt_that_cannot_be_read_is_a_bad_request(attempt_text: str) -> None:
     setup, [table_id] = await with_table("t")
-    wrong = await refusal(publish(setup.a, 1, attempt_text or "{"))
-    assert (wrong.status, wrong.kind) == (400, "BadRequestException")
+    invalid = await refusal(publish(setup.a, 1, attempt_text or "{"))
+    assert (invalid.status, invalid.kind) == (400, "BadRequestException")
     assert len(await setup.chain(table_id)) == 1
 
 
@@ -348,14 +355,18 @@ async def test_an_attempt_from_a_version_that_is_not_there_is_a_bad_request(numb
 async def test_the_verdict_of_the_fence_is_kept_under_a_key() -> None:
     setup, _ = await with_table("t")
     await publish(setup.a, 1, attempt_at(setup, "one", 0))
-    late = [await adding(setup.a, 2, attempt_at(setup, "two", 0)), point(2)]
-    first = await refusal(setup.a.commit("t", *late, key="k"))
-    asked = setup.b.connection.asked("get", "iceberg_pointers/")
-    again = await refusal(setup.b.commit("t", *late, key="k"))
-    assert (first.status, first.kind) == (again.status, again.kind) == (403, first.kind)
-    assert again.message == first.message
-    assert setup.b.connection.asked("create", "iceberg_pointers/") == 0
-    assert asked == 0
+    fenced_updates = [await adding(setup.a, 2, attempt_at(setup, "two", 0)), point(2)]
+    first = await refusal(setup.a.commit("t", *fenced_updates, key="k"))
+    request_count = setup.b.connection.count_requests("get", "iceberg_pointers/")
+    repeated_refusal = await refusal(setup.b.commit("t", *fenced_updates, key="k"))
+    assert (
+        (first.status, first.kind)
+        == (repeated_refusal.status, repeated_refusal.kind)
+        == (403, first.kind)
+    )
+    assert repeated_refusal.message == first.message
+    assert setup.b.connection.count_requests("create", "iceberg_pointers/") == 0
+    assert request_count == 0
 
 
 async def test_an_attempt_older_than_half_the_retention_does_not_publish() -> None:
@@ -387,8 +398,8 @@ async def test_an_attempt_whose_versions_were_collected_is_refused_and_so_is_its
     for mark in "xyz":
         await setup.a.mark("t", mark)
     await _collect_all(setup, table_id)
-    late = await refusal(publish(setup.api(), 1, one))
-    assert (late.status, late.kind) == (403, "AttemptFencedException")
+    fenced = await refusal(publish(setup.api(), 1, one))
+    assert (fenced.status, fenced.kind) == (403, "AttemptFencedException")
     with pytest.raises(AttemptFenced):
         await setup.api().iceberg.fences.fence(table_id, one, since=0)
     await publish(setup.api(), 2, attempt_at(setup, "two", 3))
@@ -432,10 +443,10 @@ async def test_what_happened_since_the_dispatch_is_read_once_for_all_attempts() 
 
 def _numbers(setup: IcebergSetup, table_id: str, since: int) -> set[int]:
     """The numbers of a chain that a process has asked for since."""
-    asked = [key for verb, key in setup.b.connection.seen[since:] if verb == "get"]
+    keys_read = [key for verb, key in setup.b.connection.seen[since:] if verb == "get"]
     return {
         int(key.rpartition("/")[2].removesuffix(".json"))
-        for key in asked
+        for key in keys_read
         if f"iceberg_pointers/{table_id}/0" in key
     }
 
@@ -457,8 +468,10 @@ async def test_a_commit_of_an_attempt_costs_nothing_more_if_nothing_has_happened
 def _deciding(setup: IcebergSetup, since: int) -> list[str]:
     """The requests of a commit, without what goes on beside the answer."""
     kinds = ("iceberg_pointers/", "warehouse/", "manifests/")
-    seen = setup.a.connection.seen[since:]
-    return [verb for verb, key in seen if any(k in key for k in kinds) and "head.json" not in key]
+    requests = setup.a.connection.seen[since:]
+    return [
+        verb for verb, key in requests if any(k in key for k in kinds) and "head.json" not in key
+    ]
 
 
 async def test_registering_other_metadata_publishes_nothing() -> None:
@@ -522,10 +535,10 @@ async def test_a_commit_that_is_paused_at_any_request_publishes_or_is_refused(
         try:
             await publish(api, 1, attempt_at(setup, "one", 0), key=key)
             by = "one"
-        except ArcoError as late:
+        except ArcoError as refused:
             # Before its own commit is on the way the client has read the newer table, and is late all
             # the same; after that its snapshot is stale as well.
-            assert refusal_of(late).kind in {FENCED, "CommitFailedException"}
+            assert refusal_of(refused).kind in {FENCED, "CommitFailedException"}
             by = "two"
         if not took:
             break

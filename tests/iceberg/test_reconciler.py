@@ -180,7 +180,7 @@ async def test_the_chain_of_a_table_of_an_undecided_transaction_is_ended() -> No
 async def _impatient_round(setup: IcebergSetup, *, full: bool = True) -> ReconcilerRound:
     api = setup.api()
     work = asyncio.ensure_future(api.iceberg.reconciler.round(full=full))
-    await until(lambda: api.connection.asked("get", OUTCOME) > 4)
+    await until(lambda: api.connection.count_requests("get", OUTCOME) > 4)
     setup.pass_by(GRACE_MS / 1_000 + 0.1)
     return await work
 
@@ -335,11 +335,11 @@ async def test_a_create_that_was_finalised_is_a_success_though_its_table_is_gone
     setup, _ = await _quiet("t")
     work = setup.a.create("new", key="k")
     await dies_at_the_compactor(setup, setup.a, work, arrives=True)
-    made = await setup.b.load("new")
+    loaded_table = await setup.b.load("new")
     setup.pass_by(LONG_S)
     assert (await _round(setup)).finalised == 1
     await setup.b.drop("new")
-    assert (await setup.api().create("new", key="k")).location == made.location
+    assert (await setup.api().create("new", key="k")).location == loaded_table.location
 
 
 async def test_a_change_of_properties_that_was_finalised_is_answered_as_it_was_made() -> None:

@@ -30,8 +30,8 @@ HOME = f"{ELSEWHERE}theirs"
 
 
 def _metadata(uuid: str = OTHER_UUID, location: str = HOME, **more: Any) -> dict[str, Json]:
-    made = new_table(create_request(ORDERS), table_uuid=uuid, location=location, now_ms=1)
-    return {**made, **more}
+    metadata = new_table(create_request(ORDERS), table_uuid=uuid, location=location, now_ms=1)
+    return {**metadata, **more}
 
 
 async def _put(setup: IcebergSetup, name: str = "00007-x", **more: Any) -> str:
@@ -48,9 +48,9 @@ async def _put_raw(setup: IcebergSetup, key: str, body: object) -> str:
 async def test_a_registered_table_has_an_id_of_its_own_and_its_uuid() -> None:
     setup = await begun()
     location = await _put(setup, **{"x-theirs": "kept"})
-    made = await setup.a.register("t", location)
-    assert (made.location, made.metadata["x-theirs"]) == (location, "kept")
-    assert (await setup.b.load("t")).raw == made.raw
+    registered_table = await setup.a.register("t", location)
+    assert (registered_table.location, registered_table.metadata["x-theirs"]) == (location, "kept")
+    assert (await setup.b.load("t")).raw == registered_table.raw
     row = await _row(setup, "t")
     assert (row.table_uuid, row.location) == (OTHER_UUID, f"{HOME}/")
     assert row.table_id != OTHER_UUID
@@ -65,24 +65,24 @@ async def _row(setup: IcebergSetup, name: str) -> TableRow:
 async def test_a_registered_table_goes_on_where_it_lies() -> None:
     setup = await begun()
     await setup.a.register("t", await _put(setup))
-    made = await setup.b.mark("t", "x")
-    assert str(made.location).startswith(f"{HOME}/metadata/00001-")
+    committed_table = await setup.b.mark("t", "x")
+    assert str(committed_table.location).startswith(f"{HOME}/metadata/00001-")
     assert marks_of(await setup.a.load("t")) == {"x"}
 
 
 async def test_a_name_that_is_taken_is_refused() -> None:
     setup, [table_id] = await with_table("t")
-    taken = await refusal(setup.a.register("t", await _put(setup)))
-    assert (taken.status, taken.kind) == (409, "AlreadyExistsException")
-    assert taken.message == "Table already exists: s.t"
+    conflict = await refusal(setup.a.register("t", await _put(setup)))
+    assert (conflict.status, conflict.kind) == (409, "AlreadyExistsException")
+    assert conflict.message == "Table already exists: s.t"
     assert id_of(await setup.b.load("t")) == table_id
 
 
 async def test_a_uuid_that_is_live_under_another_name_is_refused() -> None:
     setup, [table_id] = await with_table("t")
     location = await _put(setup, uuid=table_id)
-    taken = await refusal(setup.a.register("u", location))
-    assert (taken.status, taken.kind) == (409, "AlreadyExistsException")
+    conflict = await refusal(setup.a.register("u", location))
+    assert (conflict.status, conflict.kind) == (409, "AlreadyExistsException")
     assert await setup.b.names() == ["t"]
     await setup.a.drop("t")
     await setup.a.register("u", location)
@@ -93,16 +93,16 @@ async def test_the_same_metadata_have_one_name() -> None:
     setup = await begun()
     location = await _put(setup)
     await setup.a.register("t", location)
-    taken = await refusal(setup.b.register("u", location))
-    assert (taken.status, taken.kind) == (409, "AlreadyExistsException")
+    conflict = await refusal(setup.b.register("u", location))
+    assert (conflict.status, conflict.kind) == (409, "AlreadyExistsException")
 
 
 async def test_metadata_in_the_folder_of_a_live_table_are_refused() -> None:
     setup, _ = await with_table("t")
-    made = await setup.a.load("t")
+    loaded_table = await setup.a.load("t")
     for name in ("t2", "u"):
-        taken = await refusal(setup.b.register(name, str(made.location)))
-        assert taken.status == 409
+        conflict = await refusal(setup.b.register(name, str(loaded_table.location)))
+        assert conflict.status == 409
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ BAD: dict[str, object] = {
     "a list": b"[]",
     "no metadata": {"x": 1},
     "a view": {"view-uuid": OTHER_UUID, "format-version": 1, "location": HOME},
-    "a place of nobody": _metadata(location="s3://nowhere/t"),
+    "an undeclared location": _metadata(location="s3://nowhere/t"),
     "data elsewhere": _metadata(properties={"write.data.path": "s3://nowhere/x"}),
     "a large property": _metadata(properties={"x": "y" * 65_537}),
     "statistics elsewhere": _metadata(
@@ -170,10 +170,10 @@ async def test_a_namespace_that_is_not_there_is_refused() -> None:
 
 async def test_a_dropped_table_can_be_registered_again() -> None:
     setup, [table_id] = await with_table("t")
-    made = await setup.a.mark("t", "x")
+    committed_table = await setup.a.mark("t", "x")
     await setup.a.drop("t")
-    again = await setup.b.register("t", str(made.location))
-    assert id_of(again) == table_id
+    registered_table = await setup.b.register("t", str(committed_table.location))
+    assert id_of(registered_table) == table_id
     row = await _row(setup, "t")
     assert row.table_id != table_id
     assert row.location == f"warehouse/{table_id}/"
@@ -185,8 +185,8 @@ async def test_overwriting_is_the_next_number_of_the_same_table() -> None:
     setup = await begun()
     await setup.a.register("t", await _put(setup))
     newer = await _put(setup, "00008-y", properties={"x": "made"})
-    made = await setup.b.register("t", newer, overwrite=True)
-    assert made.location == newer
+    registered_table = await setup.b.register("t", newer, overwrite=True)
+    assert registered_table.location == newer
     assert marks_of(await setup.a.load("t")) == {"x"}
     first, second = await setup.pointers((await _row(setup, "t")).table_id)
     assert (second.operation, second.previous_location) == ("register", first.metadata_location)
@@ -208,8 +208,8 @@ async def test_overwriting_with_the_same_metadata_changes_nothing() -> None:
 
 async def test_overwriting_with_metadata_of_another_place_is_refused() -> None:
     setup, [table_id] = await with_table("t")
-    wrong = await refusal(setup.a.register("t", await _put(setup), overwrite=True))
-    assert (wrong.status, wrong.kind) == (400, "BadRequestException")
+    invalid = await refusal(setup.a.register("t", await _put(setup), overwrite=True))
+    assert (invalid.status, invalid.kind) == (400, "BadRequestException")
     assert len(await setup.chain(table_id)) == 1
 
 
@@ -217,8 +217,8 @@ async def test_overwriting_with_the_uuid_of_another_table_is_refused() -> None:
     setup, [other] = await with_table("other")
     await setup.a.register("t", await _put(setup))
     location = await _put(setup, "00008-y", uuid=other)
-    taken = await refusal(setup.b.register("t", location, overwrite=True))
-    assert (taken.status, taken.kind) == (409, "AlreadyExistsException")
+    conflict = await refusal(setup.b.register("t", location, overwrite=True))
+    assert (conflict.status, conflict.kind) == (409, "AlreadyExistsException")
     assert len(await setup.chain((await _row(setup, "t")).table_id)) == 1
 
 
@@ -228,14 +228,14 @@ async def test_a_commit_that_comes_between_is_overwritten_with_the_rest() -> Non
     newer = await _put(setup, "00008-y")
     setup.a.connection.before("create", "iceberg_pointers/", lambda: setup.b.mark("t", "x"))
     await setup.a.register("t", newer, overwrite=True)
-    found = await setup.b.load("t")
-    assert found.location == newer
+    loaded_table = await setup.b.load("t")
+    assert loaded_table.location == newer
     assert len(await setup.chain((await _row(setup, "t")).table_id)) == 3
 
 
 async def _retried(setup: IcebergSetup, api: Api, location: str) -> None:
-    made = await api.register("t", location, overwrite=True, key="k")
-    assert made.location == location
+    registered_table = await api.register("t", location, overwrite=True, key="k")
+    assert registered_table.location == location
 
 
 async def test_a_registration_that_made_its_table_is_not_taken_for_one_to_overwrite() -> None:
@@ -275,5 +275,5 @@ async def test_a_registration_that_landed_is_a_success_though_its_file_is_gone()
     await setup.a.settle()
     await setup.b.mark("t", "x")
     await setup.outside.delete(location.removeprefix(ELSEWHERE))
-    again = await setup.api().register("t", location, key="k")
-    assert marks_of(again) == {"x"}, "what is in effect instead"
+    repeated_result = await setup.api().register("t", location, key="k")
+    assert marks_of(repeated_result) == {"x"}, "what is in effect instead"

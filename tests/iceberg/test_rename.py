@@ -38,17 +38,17 @@ async def test_a_table_can_go_to_another_namespace() -> None:
 
 async def test_a_target_that_is_taken_is_refused() -> None:
     setup, ids = await with_table("t", "u")
-    taken = await refusal(setup.b.rename("t", "u"))
-    assert (taken.status, taken.kind) == (409, "AlreadyExistsException")
-    assert taken.message == "Cannot rename s.t to s.u. Table already exists"
+    conflict = await refusal(setup.b.rename("t", "u"))
+    assert (conflict.status, conflict.kind) == (409, "AlreadyExistsException")
+    assert conflict.message == "Cannot rename s.t to s.u. Table already exists"
     assert [id_of(await setup.a.load(name)) for name in ("t", "u")] == ids
 
 
 async def test_a_source_that_is_not_there_is_refused() -> None:
     setup, _ = await with_table("t")
-    missing = await refusal(setup.b.rename("nobody", "u"))
+    missing = await refusal(setup.b.rename("missing", "u"))
     assert (missing.status, missing.kind) == (404, "NoSuchTableException")
-    assert missing.message == "Table does not exist: s.nobody"
+    assert missing.message == "Table does not exist: s.missing"
 
 
 async def test_a_namespace_that_is_not_there_is_named() -> None:

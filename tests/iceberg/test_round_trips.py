@@ -8,7 +8,7 @@ from tests.iceberg.iceberg_setup import Api, IcebergSetup, begun, marks_of
 from tests.storage.interposed import Interposed
 
 
-async def far_away(setup: IcebergSetup, recorder: Far, *, known: str = "known") -> Api:
+async def far_away(setup: IcebergSetup, recorder: Far, *, loaded_name: str = "known") -> Api:
     """An API process far from the store, which has loaded one table."""
     backend = setup.inner.backend
     setup.inner.backend = Interposed(backend, before=recorder.begin, after=recorder.end)
@@ -16,7 +16,7 @@ async def far_away(setup: IcebergSetup, recorder: Far, *, known: str = "known") 
         api = setup.api()
     finally:
         setup.inner.backend = backend
-    await api.load(known)
+    await api.load(loaded_name)
     recorder.clear()
     return api
 
@@ -55,20 +55,20 @@ async def test_a_new_table_takes_seven_round_trips_and_one_look_at_the_catalog()
     await api.settle()
     for number in range(3):
         recorder.clear()
-        before = api.connection.asked("get", "/manifests/")
+        before = api.connection.count_requests("get", "/manifests/")
         await api.create(f"new-{number}")
         assert recorder.round_trips <= 7
-        assert api.connection.asked("get", "/manifests/") == before + 1
+        assert api.connection.count_requests("get", "/manifests/") == before + 1
         await api.settle()
 
 
 async def test_a_name_that_another_process_has_taken_meanwhile_is_refused() -> None:
     setup, recorder = await with_tables(), Far()
     api, other = await far_away(setup, recorder), setup.api()
-    made = await other.create("taken")
+    created_table = await other.create("taken")
     with pytest.raises(AlreadyExists, match="already exists"):
         await api.create("taken")
-    assert (await api.load("taken")).metadata["table-uuid"] == made.metadata["table-uuid"]
+    assert (await api.load("taken")).metadata["table-uuid"] == created_table.metadata["table-uuid"]
     await other.settle()
     await api.settle()
 
@@ -99,10 +99,12 @@ async def test_a_commit_that_was_made_once_is_answered_again_in_four_and_writes_
     await api.mark("known", "mark", key="key")
     await api.settle()
     recorder.clear()
-    before = api.connection.asked("create", "")
+    before = api.connection.count_requests("create", "")
     await api.mark("known", "mark", key="key")
     assert recorder.round_trips <= 4
-    assert api.connection.asked("create", "") == before + 1  # the claim that was there already
+    assert (
+        api.connection.count_requests("create", "") == before + 1
+    )  # the claim that was there already
 
 
 async def test_a_commit_to_a_table_that_was_never_looked_at_takes_five() -> None:
@@ -119,7 +121,9 @@ async def test_many_who_want_the_same_file_at_once_read_it_once() -> None:
     await api.exists("other")
     recorder.clear()
     loads = await setup.inner.runtime.tasks.gather(*(api.load("other") for _ in range(5)))
-    assert api.connection.asked("get", ".metadata.json") == 2  # of `known`, and of this one
+    assert (
+        api.connection.count_requests("get", ".metadata.json") == 2
+    )  # of `known`, and of this one
     assert {id(each) for each in loads} == {id(loads[0])}
 
 

@@ -71,8 +71,8 @@ def test_a_stored_refusal_is_answered_as_it_always_was(
         read_result(answer)
     model = error_of(raised.value, "none")
     assert (model.code, model.type, model.message) == (sent, kind, message)
-    again = error_answer(raised.value)
-    assert (again.status, bytes(again.body)) == (
+    stored_answer = error_answer(raised.value)
+    assert (stored_answer.status, bytes(stored_answer.body)) == (
         status,
         json.dumps({"type": kind, "message": message}, separators=(",", ":")).encode(),
     )
@@ -85,21 +85,21 @@ def test_a_stale_version_is_stored_for_the_native_api() -> None:
     assert error_answer(refusal).status == 412
 
 
-@pytest.mark.parametrize("kept", STORED_REFUSALS, ids=lambda each: each.error.__name__)
-def test_each_class_that_is_stored_is_read_again(kept: StoredRefusal) -> None:
-    answer = error_answer(kept.error("a reason"))
+@pytest.mark.parametrize("stored_refusal", STORED_REFUSALS, ids=lambda each: each.error.__name__)
+def test_each_class_that_is_stored_is_read_again(stored_refusal: StoredRefusal) -> None:
+    answer = error_answer(stored_refusal.error("a reason"))
     assert (answer.status, json.loads(bytes(answer.body))) == (
-        kept.status,
-        {"type": kept.type, "message": "a reason"},
+        stored_refusal.status,
+        {"type": stored_refusal.type, "message": "a reason"},
     )
     refusal = refusal_in(answer)
-    assert (type(refusal), str(refusal)) == (kept.error, "a reason")
+    assert (type(refusal), str(refusal)) == (stored_refusal.error, "a reason")
 
 
 def test_a_subclass_stands_above_its_parent_in_the_table() -> None:
-    for place, kept in enumerate(STORED_REFUSALS):
-        for later in STORED_REFUSALS[place + 1 :]:
-            assert not issubclass(later.error, kept.error), f"{later.error} is never stored"
+    for index, earlier in enumerate(STORED_REFUSALS):
+        for later in STORED_REFUSALS[index + 1 :]:
+            assert not issubclass(later.error, earlier.error), f"{later.error} is never stored"
 
 
 @pytest.mark.parametrize(

@@ -65,18 +65,18 @@ class TextRenderer:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestAnswer:
     status: int
     result: Any
 
 
-async def ask(api: Api, request: CatalogRequest) -> Asked:
+async def ask(api: Api, request: CatalogRequest) -> RequestAnswer:
     """Have a process carry a request out, always under the same key."""
     caller = Caller(ANN, "test/1", "k", "request", api.clock.elapsed_ms(), update_source="native")
     path = key_path(SCOPE, principal=ANN, api="v1", operation="request", key="k")
     work = api.changes.work(request, caller, TextRenderer())
     answer = await api.context.idempotency.once(path, "same", work, arrived_ms=caller.arrived_ms)
-    return Asked(answer.status, json.decode(bytes(answer.body), Any))
+    return RequestAnswer(answer.status, json.decode(bytes(answer.body), Any))
 
 
 async def _setup() -> IcebergSetup:
@@ -85,7 +85,7 @@ async def _setup() -> IcebergSetup:
     return setup
 
 
-async def _once(name: str) -> Asked:
+async def _once(name: str) -> RequestAnswer:
     """The answer to a request when nothing fails."""
     setup = await _setup()
     return await ask(setup.a, REQUESTS[name])
@@ -95,40 +95,46 @@ async def _once(name: str) -> Asked:
 async def test_a_request_whose_holder_died_after_it_landed_is_finished_by_the_retry(
     name: str,
 ) -> None:
-    wanted, setup = await _once(name), await _setup()
+    expected_answer, setup = await _once(name), await _setup()
     if name in {"create", "rename"}:
         await dies_at_the_compactor(setup, setup.a, ask(setup.a, REQUESTS[name]), arrives=True)
     else:
         setup.a.connection.die("create", POINTERS, after=True)
         await dies(setup.a, ask(setup.a, REQUESTS[name]))
     setup.pass_by(30)
-    again = await ask(setup.b, REQUESTS[name])
-    assert (again.status, again.result[:3]) == (wanted.status, wanted.result[:3])
-    assert (await ask(setup.api(), REQUESTS[name])) == again
+    repeated_result = await ask(setup.b, REQUESTS[name])
+    assert (repeated_result.status, repeated_result.result[:3]) == (
+        expected_answer.status,
+        expected_answer.result[:3],
+    )
+    assert (await ask(setup.api(), REQUESTS[name])) == repeated_result
 
 
 @each_request
 async def test_a_request_whose_holder_died_before_it_landed_is_taken_over(name: str) -> None:
-    wanted, setup = await _once(name), await _setup()
+    expected_answer, setup = await _once(name), await _setup()
     if name in {"create", "rename"}:
         await dies_at_the_compactor(setup, setup.a, ask(setup.a, REQUESTS[name]), arrives=False)
     else:
         setup.a.connection.die("create", POINTERS)
         await dies(setup.a, ask(setup.a, REQUESTS[name]))
     setup.pass_by(30)
-    again = await ask(setup.b, REQUESTS[name])
-    assert (again.status, again.result[:3]) == (wanted.status, wanted.result[:3])
+    repeated_result = await ask(setup.b, REQUESTS[name])
+    assert (repeated_result.status, repeated_result.result[:3]) == (
+        expected_answer.status,
+        expected_answer.result[:3],
+    )
 
 
 @each_request
 async def test_an_answer_is_the_same_before_its_outcome_is_stored(name: str) -> None:
     setup = await _setup()
     first = await _without_outcome(setup, name)
-    again = await ask(setup.b, REQUESTS[name])
-    assert again == first
+    repeated_result = await ask(setup.b, REQUESTS[name])
+    assert repeated_result == first
 
 
-async def _without_outcome(setup: IcebergSetup, name: str) -> Asked:
+async def _without_outcome(setup: IcebergSetup, name: str) -> RequestAnswer:
     """The answer of a process that could not write down that it has answered."""
 
     async def cut() -> None:
@@ -193,14 +199,14 @@ async def test_a_parquet_table_never_reaches_another_format() -> None:
     )
     days, moved = TableName("default", ("s",), "days"), TableName("default", ("s",), "moved")
     create = CreateTable(schema=S, name="days", format=TableFormat.PARQUET, columns=(COLUMN,))
-    made = await changes.apply(create, setup.a.caller("request"))
+    result = await changes.apply(create, setup.a.caller("request"))
     for request in (
         UpdateTable(target=days, comment="by hand"),
         AddColumns(target=days, columns=(ColumnSpec(name="other", data_type="int"),)),
         UpdateColumn(target=days, column="more", comment="c"),
         UpdateTable(target=days, name="moved"),
         DropTable(target=moved),
-        Undrop(id=id_of(made.object.row)),
+        Undrop(id=id_of(result.object.row)),
     ):
         await changes.apply(request, setup.a.caller("request"))
     with pytest.raises(AssertionError):
@@ -211,8 +217,8 @@ async def test_a_table_that_another_process_has_made_is_known_by_its_format() ->
     setup = await _setup()
     await setup.b.context.reader.head()
     await setup.a.create("late")
-    late = TableName("default", ("s",), "late")
-    drop = DropTable(target=late)
+    table_name = TableName("default", ("s",), "late")
+    drop = DropTable(target=table_name)
     await setup.b.changes.apply(drop, setup.b.caller("request"))
     assert not await setup.a.exists("late")
 
@@ -225,6 +231,6 @@ async def test_an_undrop_whose_holder_died_is_finished_by_the_retry() -> None:
     request = Undrop(id=row.table_id)
     await dies_at_the_compactor(setup, setup.a, ask(setup.a, request), arrives=True)
     setup.pass_by(30)
-    again = await ask(setup.b, request)
-    assert (again.status, again.result[0]) == (200, "t")
+    repeated_result = await ask(setup.b, request)
+    assert (repeated_result.status, repeated_result.result[0]) == (200, "t")
     assert len(await setup.pointers(row.table_id)) == 3  # made, dropped, brought back

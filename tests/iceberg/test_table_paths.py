@@ -38,19 +38,19 @@ def _properties(path: str, key: str = DATA_PATH) -> dict[str, Json]:
 
 
 def _statistics(path: str) -> dict[str, Json]:
-    held = {
+    statistics = {
         "snapshot-id": 1,
         "statistics-path": path,
         "file-size-in-bytes": 1,
         "file-footer-size-in-bytes": 1,
         "blob-metadata": [],
     }
-    return update("set-statistics", statistics=held)
+    return update("set-statistics", statistics=statistics)
 
 
 def _partition_statistics(path: str) -> dict[str, Json]:
-    held = {"snapshot-id": 1, "statistics-path": path, "file-size-in-bytes": 1}
-    return update("set-partition-statistics", partition_statistics=held)
+    statistics = {"snapshot-id": 1, "statistics-path": path, "file-size-in-bytes": 1}
+    return update("set-partition-statistics", partition_statistics=statistics)
 
 
 def _adding(number: int, manifest_list: str) -> dict[str, Json]:
@@ -66,13 +66,15 @@ async def _stage(api: Api, path: str) -> object:
 
 
 async def _create_commit(api: Api, path: str) -> object:
-    made = making("u")
-    return await api.commit("u", *made.updates, _properties(path), require=made.requirements)
+    staged_commit = making("u")
+    return await api.commit(
+        "u", *staged_commit.updates, _properties(path), require=staged_commit.requirements
+    )
 
 
 async def _create_in_transaction(api: Api, path: str) -> object:
-    made = making("u")
-    request = on("u", *made.updates, _properties(path), require=made.requirements)
+    staged_commit = making("u")
+    request = on("u", *staged_commit.updates, _properties(path), require=staged_commit.requirements)
     await api.transact(request, on("t", update("set-properties", updates={"x": "1"})))
     return None
 
@@ -134,8 +136,8 @@ async def test_a_path_that_was_named_is_taken_by_no_other_table(operation: Opera
     setup = await _with_neighbour()
     path = f"{ELSEWHERE}mine"
     await operation(setup.b, path)
-    for place in (path, ELSEWHERE):
-        assert (await refusal(setup.a.create("v", location=place))).status == 409
+    for location in (path, ELSEWHERE):
+        assert (await refusal(setup.a.create("v", location=location))).status == 409
     no = await refusal(setup.a.commit("victim", _properties(path)))
     assert (no.status, no.kind) == (409, "CommitFailedException")
 
@@ -187,7 +189,7 @@ async def test_a_table_that_is_dropped_before_its_path_is_reserved_is_not_found(
     no = await refusal(operation(setup.b, f"{ELSEWHERE}mine"))
     assert (no.status, no.kind) == (404, "NoSuchTableException")
     assert no.message == "Table does not exist: s.t"
-    assert setup.b.connection.asked("get", str(t.location).rpartition("/")[2]) == 1
+    assert setup.b.connection.count_requests("get", str(t.location).rpartition("/")[2]) == 1
 
 
 async def test_a_dropped_table_gives_its_paths_up_and_gets_them_back_if_they_are_free() -> None:
@@ -217,11 +219,11 @@ async def test_a_path_stays_reserved_when_its_property_or_the_name_changes() -> 
 
 async def test_a_path_below_the_location_needs_no_reservation() -> None:
     setup = await begun()
-    made = await setup.a.create("t", location=f"{ELSEWHERE}t")
+    created_table = await setup.a.create("t", location=f"{ELSEWHERE}t")
     commits = await setup.inner.manifests()
     await setup.a.commit("t", _properties(f"{ELSEWHERE}t/files"))
     assert len(await setup.inner.manifests()) == len(commits)
-    assert id_of(made)
+    assert id_of(created_table)
 
 
 async def test_a_manifest_list_lies_in_a_place_of_its_table() -> None:
@@ -229,17 +231,19 @@ async def test_a_manifest_list_lies_in_a_place_of_its_table() -> None:
     for stray in (f"{ELSEWHERE}free/snap.avro", f"{VICTIM}/metadata/snap.avro"):
         no = await refusal(setup.a.commit("t", _adding(2, stray)))
         assert (no.status, no.kind) == (400, "BadRequestException")
-    made = making("u")
+    staged_commit = making("u")
     stray_update = _adding(2, f"{ELSEWHERE}free/snap.avro")
     with pytest.raises(Exception, match="manifest list"):
-        await setup.a.commit("u", *made.updates, stray_update, require=made.requirements)
+        await setup.a.commit(
+            "u", *staged_commit.updates, stray_update, require=staged_commit.requirements
+        )
 
 
 async def test_a_manifest_list_may_lie_in_a_path_that_the_table_has_or_had() -> None:
     setup = await _with_neighbour()
     path = f"{ELSEWHERE}mine"
-    named = _properties(path, METADATA_PATH)
-    done = await setup.a.commit("t", named, _adding(2, f"{path}/snap-2.avro"))
+    set_metadata_path = _properties(path, METADATA_PATH)
+    done = await setup.a.commit("t", set_metadata_path, _adding(2, f"{path}/snap-2.avro"))
     assert str(done.location).startswith(f"{path}/")
     # An engine that has read the table before the property was removed still writes there.
     await setup.b.commit("t", update("remove-properties", removals=[METADATA_PATH]))
@@ -256,9 +260,9 @@ async def test_a_table_that_has_moved_may_still_get_files_at_its_old_place() -> 
 
 async def _put(setup: IcebergSetup, **more: Any) -> str:
     home = f"{ELSEWHERE}theirs"
-    made = new_table(create_request(ORDERS), table_uuid=OTHER_UUID, location=home, now_ms=1)
+    metadata = new_table(create_request(ORDERS), table_uuid=OTHER_UUID, location=home, now_ms=1)
     key = f"theirs/metadata/{len(more)}.metadata.json"
-    await setup.outside.create(key, json.encode({**made, **more}))
+    await setup.outside.create(key, json.encode({**metadata, **more}))
     return ELSEWHERE + key
 
 
@@ -266,11 +270,11 @@ async def _put(setup: IcebergSetup, **more: Any) -> str:
 @pytest.mark.parametrize("path", [VICTIM, f"{ELSEWHERE}mine"])
 async def test_what_is_registered_has_its_paths_for_itself(kind: str, path: str) -> None:
     setup = await _with_neighbour()
-    listed = snapshot(1, **{"manifest-list": f"{path}/snap.avro"})
+    stray_snapshot = snapshot(1, **{"manifest-list": f"{path}/snap.avro"})
     more: dict[str, Any] = {
         "properties": {"properties": {DATA_PATH: path}},
         "statistics": {"statistics": [_statistics(f"{path}/x.puffin")["statistics"]]},
-        "manifest list": {"snapshots": [listed], "last-sequence-number": 1},
+        "manifest list": {"snapshots": [stray_snapshot], "last-sequence-number": 1},
     }
     theirs = await _put(setup, **more[kind])
     if path == VICTIM:
@@ -279,8 +283,8 @@ async def test_what_is_registered_has_its_paths_for_itself(kind: str, path: str)
         assert "victim" not in no.message
         return
     await setup.a.register("u", theirs)
-    place = path if kind != "statistics" else f"{path}/x.puffin"
-    assert (await refusal(setup.b.create("v", location=place))).status == 409
+    location = path if kind != "statistics" else f"{path}/x.puffin"
+    assert (await refusal(setup.b.create("v", location=location))).status == 409
 
 
 async def test_metadata_that_replace_those_of_a_table_bring_their_paths() -> None:

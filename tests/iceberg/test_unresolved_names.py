@@ -39,8 +39,8 @@ async def test_a_list_reads_the_unresolved_names_once_and_no_table() -> None:
     await setup.b.names()
     setup.b.connection.seen.clear()
     await setup.b.names()
-    assert setup.b.connection.asked("get", "iceberg_doubts/") == 1
-    assert setup.b.connection.asked("get", "iceberg_pointers/") == 0
+    assert setup.b.connection.count_requests("get", "iceberg_doubts/") == 1
+    assert setup.b.connection.count_requests("get", "iceberg_pointers/") == 0
 
 
 async def test_a_list_reads_only_tables_that_are_unresolved() -> None:
@@ -49,10 +49,10 @@ async def test_a_list_reads_only_tables_that_are_unresolved() -> None:
     await setup.a.drop("t")
     setup.b.connection.seen.clear()
     assert await setup.b.names() == ["u", "v"]
-    asked = {
+    calls = {
         key.split("/")[-2] for verb, key in setup.b.connection.seen if "iceberg_pointers/" in key
     }
-    assert asked <= {t, "floor"}
+    assert calls <= {t, "floor"}
 
 
 async def test_an_id_is_removed_once_its_name_is_released() -> None:

@@ -32,8 +32,8 @@ from tests.iceberg.iceberg_setup import (
 async def _create(
     api: Api, name: str = "v", *, key: str | None = None, **more: Any
 ) -> LoadedMetadata:
-    asked = {"schema": SCHEMA, "view_version": version(), **more}
-    request = CreateViewRequest(name=name, **asked)
+    fields = {"schema": SCHEMA, "view_version": version(), **more}
+    request = CreateViewRequest(name=name, **fields)
     return await api.iceberg.views.create("default", NS, request, api.caller("createView", key))
 
 
@@ -79,8 +79,8 @@ def _text(loaded: LoadedMetadata) -> Json:
     versions = loaded.metadata["versions"]
     assert isinstance(versions, list)
     current = loaded.metadata["current-version-id"]
-    [found] = [v for v in versions if isinstance(v, dict) and v["version-id"] == current]
-    representations = found["representations"]
+    [current_version] = [v for v in versions if isinstance(v, dict) and v["version-id"] == current]
+    representations = current_version["representations"]
     assert isinstance(representations, list)
     assert isinstance(representations[0], dict)
     return representations[0]["sql"]
@@ -88,14 +88,14 @@ def _text(loaded: LoadedMetadata) -> Json:
 
 async def _with_view() -> tuple[IcebergSetup, str]:
     setup = await begun()
-    made = await _create(setup.a)
-    return setup, str(made.metadata["view-uuid"])
+    created_view = await _create(setup.a)
+    return setup, str(created_view.metadata["view-uuid"])
 
 
 async def test_a_new_view_is_visible_to_all_processes_and_is_no_table() -> None:
     setup, view_id = await _with_view()
-    found = await _load(setup.b)
-    assert (_text(found), found.metadata["view-uuid"]) == ("select 1", view_id)
+    loaded_view = await _load(setup.b)
+    assert (_text(loaded_view), loaded_view.metadata["view-uuid"]) == ("select 1", view_id)
     assert await _names(setup.b) == ["v"]
     assert await setup.b.names() == []
     assert (await refusal(setup.b.load("v"))).kind == "NoSuchTableException"
@@ -111,8 +111,8 @@ async def test_the_catalog_shows_the_columns_of_a_view() -> None:
 
 async def test_a_view_is_replaced_and_says_the_newest() -> None:
     setup, view_id = await _with_view()
-    made = await _replace(setup.a, "select 2")
-    assert _text(await _load(setup.b)) == _text(made) == "select 2"
+    replaced_view = await _replace(setup.a, "select 2")
+    assert _text(await _load(setup.b)) == _text(replaced_view) == "select 2"
     assert len(await setup.chain(view_id)) == 2
 
 
@@ -139,14 +139,14 @@ async def test_a_requirement_that_fails_is_a_conflict() -> None:
 
 async def test_names_are_shared_with_tables() -> None:
     setup, _ = await with_table("t")
-    taken = await refusal(_create(setup.a, "t"))
-    assert (taken.status, taken.kind) == (409, "AlreadyExistsException")
-    assert taken.message == "Table with same name already exists: s.t"
+    conflict = await refusal(_create(setup.a, "t"))
+    assert (conflict.status, conflict.kind) == (409, "AlreadyExistsException")
+    assert conflict.message == "Table with same name already exists: s.t"
     await _create(setup.a, "v")
-    taken = await refusal(setup.b.create("v"))
-    assert taken.message == "View with same name already exists: s.v"
-    taken = await refusal(_create(setup.b, "v"))
-    assert taken.message == "View already exists: s.v"
+    conflict = await refusal(setup.b.create("v"))
+    assert conflict.message == "View with same name already exists: s.v"
+    conflict = await refusal(_create(setup.b, "v"))
+    assert conflict.message == "View already exists: s.v"
 
 
 async def test_what_is_not_there_is_named() -> None:
@@ -163,10 +163,10 @@ async def test_a_view_is_renamed_and_refused_a_name_that_is_taken() -> None:
     setup, view_id = await _with_view()
     await setup.a.create("t")
     await _create(setup.a, "w")
-    taken = await refusal(_rename(setup.b, "v", "t"))
-    assert taken.message == "Cannot rename s.v to s.t. Table already exists"
-    taken = await refusal(_rename(setup.b, "v", "w"))
-    assert taken.message == "Cannot rename s.v to s.w. View already exists"
+    conflict = await refusal(_rename(setup.b, "v", "t"))
+    assert conflict.message == "Cannot rename s.v to s.t. Table already exists"
+    conflict = await refusal(_rename(setup.b, "v", "w"))
+    assert conflict.message == "Cannot rename s.v to s.w. View already exists"
     await _rename(setup.b, "v", "x")
     assert (await _load(setup.a, "x")).metadata["view-uuid"] == view_id
     assert await _names(setup.a) == ["w", "x"]
@@ -193,12 +193,15 @@ async def test_a_dead_name_of_a_view_is_free() -> None:
 
 async def test_a_view_can_be_registered() -> None:
     setup, view_id = await _with_view()
-    made = await _replace(setup.a, "select 2")
+    replaced_view = await _replace(setup.a, "select 2")
     await _drop(setup.a)
-    request = RegisterViewRequest(name="back", metadata_location=str(made.location))
+    request = RegisterViewRequest(name="back", metadata_location=str(replaced_view.location))
     caller = setup.b.caller("registerView")
-    again = await setup.b.iceberg.views.register("default", NS, request, caller)
-    assert (again.location, again.metadata["view-uuid"]) == (made.location, view_id)
+    registered_view = await setup.b.iceberg.views.register("default", NS, request, caller)
+    assert (registered_view.location, registered_view.metadata["view-uuid"]) == (
+        replaced_view.location,
+        view_id,
+    )
     assert _text(await _load(setup.a, "back")) == "select 2"
 
 
@@ -210,8 +213,8 @@ async def test_a_request_that_landed_before_a_crash_is_answered_as_a_success(
     if operation == "create":
         work = _create(setup.a, "w", key="k")
         await dies_at_the_compactor(setup, setup.a, work, arrives=True)
-        again = await _create(setup.b, "w", key="k")
-        assert again.location == (await _load(setup.b, "w")).location
+        repeated_result = await _create(setup.b, "w", key="k")
+        assert repeated_result.location == (await _load(setup.b, "w")).location
         return
     setup.a.connection.die("create", pointer_key(view_id, 1), after=True)
     if operation == "replace":
@@ -226,7 +229,7 @@ async def test_a_request_that_landed_before_a_crash_is_answered_as_a_success(
 async def test_a_view_that_is_wrong_is_a_bad_request() -> None:
     setup = await begun()
     twice = version(sql("select 1", "trino"), sql("select 2", "trino"))
-    wrong = await refusal(_create(setup.a, view_version=twice))
-    assert (wrong.status, wrong.kind) == (400, "IllegalArgumentException")
-    assert "Cannot add multiple queries for dialect trino" in wrong.message
+    invalid = await refusal(_create(setup.a, view_version=twice))
+    assert (invalid.status, invalid.kind) == (400, "IllegalArgumentException")
+    assert "Cannot add multiple queries for dialect trino" in invalid.message
     assert await _names(setup.b) == []

@@ -30,7 +30,7 @@ _MAX_ROWS = 10_000
 
 
 class RowCache:
-    """Rows by name, cached for the snapshot that was asked about last; a snapshot never changes."""
+    """Rows by name, cached for the snapshot of the last call; a snapshot never changes."""
 
     def __init__(self) -> None:
         self._snapshot: Snapshot | None = None

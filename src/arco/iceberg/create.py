@@ -232,7 +232,7 @@ async def creation_terms(context: IcebergContext, wanted_id: str | None = None) 
 async def is_location_taken(
     context: IcebergContext, creation: Creation, ids: Collection[str] = ()
 ) -> bool:
-    """Whether another table lies where this one is to be or to write; one of `ids` is its own.
+    """Whether another table has a location that this one is to have or to write to; `ids` are this table's.
 
     A namespace that is not there is refused first.
     """

@@ -175,14 +175,17 @@ async def obsolete_metadata_files(
     metadata = (await context.load(table_head.location)).metadata
     kept_files = {table_head.location, *logged_files(metadata)}
     gives_up = properties_of(metadata).get(_DELETE) == "true"
-    folder, home = table_head.location.rpartition("/")[0], str(metadata["location"]).rstrip("/")
+    folder, table_location = (
+        table_head.location.rpartition("/")[0],
+        str(metadata["location"]).rstrip("/"),
+    )
     async for meta in context.files.list_below(folder):
         number = _number(meta.key)
         if number is None or meta.key in kept_files or meta.modified_ms > before_ms:
             continue
         if await _is_obsolete(
             context, transactions, table_id, number, meta.key, gives_up=gives_up
-        ) and await _belongs_to(context, home, meta.key):
+        ) and await _belongs_to(context, table_location, meta.key):
             yield meta
 
 
@@ -206,15 +209,15 @@ async def _is_obsolete(
     return gives_up
 
 
-async def _belongs_to(context: IcebergContext, home: str, location: str) -> bool:
-    """Whether a metadata file belongs to the table at `home`; a location has one table."""
-    if location.startswith(f"{home}/"):
+async def _belongs_to(context: IcebergContext, table_location: str, location: str) -> bool:
+    """Whether a metadata file belongs to the table at `table_location`; a location has one table."""
+    if location.startswith(f"{table_location}/"):
         return True
     try:
         metadata = json.decode(decompress(await context.files.read(location)), dict)
     except (Invalid, NotFound):
         return False
-    return str(metadata.get("location")).rstrip("/") == home
+    return str(metadata.get("location")).rstrip("/") == table_location
 
 
 def _number(location: str) -> int | None:
@@ -230,16 +233,16 @@ async def purge(
         metadata = (await context.load(metadata_location)).metadata
     except UNREADABLE:
         return 0  # metadata files are deleted last, so all others are gone
-    home = str(metadata["location"])
-    if await is_place_taken(context, context.locations.stored(home), [table_id]):
+    table_location = str(metadata["location"])
+    if await is_place_taken(context, context.locations.stored(table_location), [table_id]):
         return 0  # the location was registered again
-    if context.locations.owner(home) == table_id:
-        files = _in_folder(context, home, metadata_location)
+    if context.locations.owner(table_location) == table_id:
+        files = _in_folder(context, table_location, metadata_location)
     else:
         files = _named_files(context, metadata, metadata_location)
     deleted = 0
     async for location in files:
-        if location.startswith(home.rstrip("/") + "/"):
+        if location.startswith(table_location.rstrip("/") + "/"):
             deleted += 1
             if not dry_run:
                 await context.files.delete(location)
@@ -248,9 +251,9 @@ async def purge(
 
 
 async def _in_folder(
-    context: IcebergContext, home: str, metadata_location: str
+    context: IcebergContext, table_location: str, metadata_location: str
 ) -> AsyncIterator[str]:
-    async for meta in context.files.list_below(home):
+    async for meta in context.files.list_below(table_location):
         if meta.key != metadata_location:
             yield meta.key
     yield metadata_location

@@ -139,10 +139,11 @@ class PointerCheck:
         if pointer.table_uuid is not None and str(uuid).lower() != pointer.table_uuid.lower():
             fault = f"holds the metadata of {uuid}, and the pointer names {pointer.table_uuid}"
             raise _Unresolved(location, fault)
-        home = str(metadata.get("location"))
-        if not self._is_reachable(home):
+        table_location = str(metadata.get("location"))
+        if not self._is_reachable(table_location):
             raise _Unresolved(
-                location, f"names {home} as the location of its table, which is {_UNREACHABLE}"
+                location,
+                f"names {table_location} as the location of its table, which is {_UNREACHABLE}",
             )
         return len(raw)
 

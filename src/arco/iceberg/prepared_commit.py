@@ -65,8 +65,8 @@ class PreparedCommit:
         if properties_of(self.metadata).get(_DELETE) != "true":
             return ()
         dropped_files = logged_files(base) - logged_files(self.metadata)
-        home = f"{str(self.metadata['location']).rstrip('/')}/"
-        return sorted(each for each in dropped_files if each.startswith(home))
+        table_folder = f"{str(self.metadata['location']).rstrip('/')}/"
+        return sorted(each for each in dropped_files if each.startswith(table_folder))
 
 
 def prepare_commit(

@@ -92,9 +92,9 @@ class RegisterWork(FixedIdsWork):
             raise Invalid(
                 f"{location} is not the metadata of this kind of object: it has no {uuid}"
             )
-        home = str(metadata.get("location"))
-        context.locations.check_inside(location, home)
-        context.locations.check_metadata(metadata, home)
+        table_location = str(metadata.get("location"))
+        context.locations.check_inside(location, table_location)
+        context.locations.check_metadata(metadata, table_location)
         return stored
 
     async def _is_elsewhere(self, stored: LoadedMetadata, table_id: str) -> bool:

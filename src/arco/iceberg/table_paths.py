@@ -46,12 +46,12 @@ class PathChanges:
     """The paths of a commit, as the catalog stores them."""
 
     added: tuple[str, ...] = ()  # to reserve; if another table has one, the commit is refused
-    kept: tuple[str, ...] = ()  # of the base: reserved, unless older than reservations
+    kept_paths: tuple[str, ...] = ()  # of the base: reserved, unless older than reservations
     strays: tuple[str, ...] = ()  # manifest lists outside the locations that the metadata names
 
     @property
     def is_empty(self) -> bool:
-        return not (self.added or self.kept or self.strays)
+        return not (self.added or self.kept_paths or self.strays)
 
 
 NO_PATHS = PathChanges()
@@ -62,9 +62,9 @@ def paths_beside(locations: Locations, metadata: Metadata) -> tuple[str, ...]:
 
     Files of earlier snapshots count by their folders.
     """
-    home, properties = str(metadata["location"]), _property_paths(metadata)
+    table_location, properties = str(metadata["location"]), _property_paths(metadata)
     folders = {each.rpartition("/")[0] for each in _manifest_lists(metadata)}
-    paths = _beside(locations, [*properties, *_statistics(metadata), *folders], home)
+    paths = _beside(locations, [*properties, *_statistics(metadata), *folders], table_location)
     if len(paths) > _MAX_PATHS:
         raise Invalid(
             f"the table has files in {len(paths)} paths outside its location, and {_MAX_PATHS} are "
@@ -75,8 +75,8 @@ def paths_beside(locations: Locations, metadata: Metadata) -> tuple[str, ...]:
 
 def check_strays(locations: Locations, metadata: Metadata) -> None:
     """`Invalid` if a new table has manifest lists outside the locations that it names."""
-    home, properties = str(metadata["location"]), _property_paths(metadata)
-    for each in _outside(locations, _manifest_lists(metadata), [home, *properties]):
+    table_location, properties = str(metadata["location"]), _property_paths(metadata)
+    for each in _outside(locations, _manifest_lists(metadata), [table_location, *properties]):
         raise Invalid(_stray(each))
 
 
@@ -84,7 +84,10 @@ def path_changes(
     locations: Locations, metadata: Metadata, base: Metadata, updates: Sequence[Update]
 ) -> PathChanges:
     """The paths that a commit adds to those of its base, and those that it keeps."""
-    home, homes = str(metadata["location"]), {str(each["location"]) for each in (metadata, base)}
+    table_location, table_locations = (
+        str(metadata["location"]),
+        {str(each["location"]) for each in (metadata, base)},
+    )
     before, after = _property_paths(base), _property_paths(metadata)
     added, written = after - before, list[str]()
     for update in updates:
@@ -96,11 +99,13 @@ def path_changes(
             written += _listed_by(update.get("snapshot"))
     if not (added or after or written):
         return NO_PATHS
-    kept_paths = set(_declared_beside(locations, before & after, home))
+    kept_paths = set(_declared_beside(locations, before & after, table_location))
     return PathChanges(
-        added=tuple(each for each in _beside(locations, added, home) if each not in kept_paths),
-        kept=tuple(sorted(kept_paths)),
-        strays=_outside(locations, written, [*homes, *before, *after]),
+        added=tuple(
+            each for each in _beside(locations, added, table_location) if each not in kept_paths
+        ),
+        kept_paths=tuple(sorted(kept_paths)),
+        strays=_outside(locations, written, [*table_locations, *before, *after]),
     )
 
 
@@ -116,7 +121,7 @@ async def reserve_paths(
     snapshot = context.reader.remembered() or await context.reader.head()
     missing = [
         path
-        for path in (*changes.kept, *changes.strays)
+        for path in (*changes.kept_paths, *changes.strays)
         if not await _is_reserved(snapshot, path, table_id)
     ]
     if missing:
@@ -127,7 +132,7 @@ async def reserve_paths(
     for path in changes.added:
         if not await _is_reserved(snapshot, path, table_id):
             await reserve_place(context, table_id, path, actor)
-    for path in changes.kept:
+    for path in changes.kept_paths:
         if path not in missing or await is_place_taken(context, path, [table_id]):
             continue
         with suppress(LocationTaken):  # two tables have shared it since before reservations existed
@@ -154,24 +159,30 @@ async def _is_reserved(snapshot: Snapshot, path: str, table_id: str) -> bool:
     )
 
 
-def _beside(locations: Locations, paths: Iterable[str], home: str) -> tuple[str, ...]:
-    """The paths that are not below `home`, as the catalog stores them."""
-    stored = {locations.stored(path) for path in paths if not locations.is_within(path, home)}
+def _beside(locations: Locations, paths: Iterable[str], table_location: str) -> tuple[str, ...]:
+    """The paths that are not below `table_location`, as the catalog stores them."""
+    stored = {
+        locations.stored(path) for path in paths if not locations.is_within(path, table_location)
+    }
     return tuple(sorted(stored))
 
 
-def _declared_beside(locations: Locations, paths: Iterable[str], home: str) -> tuple[str, ...]:
+def _declared_beside(
+    locations: Locations, paths: Iterable[str], table_location: str
+) -> tuple[str, ...]:
     """The same for paths that were checked earlier: some may not be declared any more."""
-    return _beside(locations, [path for path in paths if locations.is_declared(path)], home)
+    return _beside(
+        locations, [path for path in paths if locations.is_declared(path)], table_location
+    )
 
 
 def _outside(locations: Locations, files: Iterable[str], places: Iterable[str]) -> tuple[str, ...]:
     """The files that are below none of the locations, as the catalog stores them."""
-    homes = list(places)
+    table_locations = list(places)
     return tuple(
         locations.stored(file)
         for file in files
-        if not any(locations.is_within(file, home) for home in homes)
+        if not any(locations.is_within(file, table_location) for table_location in table_locations)
     )
 
 

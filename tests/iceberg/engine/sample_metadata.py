@@ -10,7 +10,7 @@ from arco.iceberg.wire import CreateTableRequest
 
 UUID = "32a7a133-13be-41e7-951f-cb4455d6b92e"
 OTHER_UUID = "45a94e48-f131-412b-aa5a-06441a1b2051"
-PLACE = "s3://bucket/warehouse/orders"
+LOCATION = "s3://bucket/warehouse/orders"
 CREATED_MS = 1_700_000_000_000
 
 
@@ -88,11 +88,11 @@ def table(
     properties: dict[str, str] | None = None,
     **more: Any,
 ) -> Metadata:
-    asked = {"format-version": str(version), **(properties or {})}
+    properties_with_version = {"format-version": str(version), **(properties or {})}
     return new_table(
-        request(schema, properties=asked, **more),
+        request(schema, properties=properties_with_version, **more),
         table_uuid=UUID,
-        location=PLACE,
+        location=LOCATION,
         now_ms=CREATED_MS,
     )
 
@@ -108,18 +108,18 @@ def update(action: str, /, **members: Any) -> dict[str, Json]:
 
 
 def snapshot(number: int, parent: int | None = None, /, **more: Any) -> dict[str, Json]:
-    found: dict[str, Json] = {
+    fields: dict[str, Json] = {
         "snapshot-id": number,
         "sequence-number": number,
         "timestamp-ms": CREATED_MS + number,
-        "manifest-list": f"{PLACE}/metadata/snap-{number}.avro",
+        "manifest-list": f"{LOCATION}/metadata/snap-{number}.avro",
         "summary": {"operation": "append"},
         "schema-id": 0,
         **more,
     }
     if parent is not None:
-        found["parent-snapshot-id"] = parent
-    return found
+        fields["parent-snapshot-id"] = parent
+    return fields
 
 
 def add(number: int, parent: int | None = None, /, **more: Any) -> dict[str, Json]:
@@ -136,8 +136,8 @@ def append(base: Metadata, *numbers: int) -> Metadata:
     """`base` after one commit for each of `numbers`, the last of which readers see."""
     for number in numbers:
         parent = base["current-snapshot-id"]
-        known = parent if isinstance(parent, int) and parent != -1 else None
-        base = apply(base, add(number, known), point(number), now_ms=CREATED_MS + number)
+        parent_id = parent if isinstance(parent, int) and parent != -1 else None
+        base = apply(base, add(number, parent_id), point(number), now_ms=CREATED_MS + number)
     return base
 
 
@@ -152,6 +152,6 @@ def create_updates(schema: dict[str, Json] = ORDERS, version: int = 2) -> list[J
         update("set-default-spec", spec_id=-1),
         update("add-sort-order", sort_order=order(**{"order-id": 0})),
         update("set-default-sort-order", sort_order_id=-1),
-        update("set-location", location=PLACE),
+        update("set-location", location=LOCATION),
         update("set-properties", updates={"owner": "ada"}),
     ]

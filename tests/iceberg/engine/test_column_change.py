@@ -50,8 +50,8 @@ def add(*columns: ColumnSpec, position: int | None = None) -> AddColumns:
     return AddColumns(target=TABLE, columns=columns, position=position)
 
 
-def names(found: Object) -> list[str]:
-    return [column.name for column in columns_of(found)]
+def names(schema: Object) -> list[str]:
+    return [column.name for column in columns_of(schema)]
 
 
 def update(column: str, request: UpdateColumn) -> tuple[Object, int]:
@@ -60,15 +60,15 @@ def update(column: str, request: UpdateColumn) -> tuple[Object, int]:
 
 def retype(column: str, data_type: str) -> tuple[Json, int]:
     request = UpdateColumn(target=TABLE, column=column, data_type=data_type)
-    found, last = change_schema(BASE, 10, request)
-    fields = found["fields"]
+    schema, last_id = change_schema(BASE, 10, request)
+    fields = schema["fields"]
     assert isinstance(fields, list)
     (kind,) = [each["type"] for each in fields if isinstance(each, dict) and each["name"] == column]
-    return kind, last
+    return kind, last_id
 
 
 def test_new_columns_get_ids_that_none_has_had_and_stand_where_they_are_wanted() -> None:
-    found, last = change_schema(
+    schema, last_id = change_schema(
         BASE,
         20,
         add(
@@ -79,15 +79,15 @@ def test_new_columns_get_ids_that_none_has_had_and_stand_where_they_are_wanted()
     )
     inner: Json = {"type": "list", "element-id": 24, "element": "int", "element-required": False}
     kind = struct(field(22, "x", "int"), field(23, "y", inner))
-    assert isinstance(found["fields"], list)
-    assert found["fields"][1:3] == [
+    assert isinstance(schema["fields"], list)
+    assert schema["fields"][1:3] == [
         field(21, "a", kind, doc="new"),
         {"id": 25, "name": "b", "required": True, "type": "long",
          "initial-default": 7, "write-default": 7},
     ]  # fmt: skip
-    assert last == 25
-    assert names(found) == ["id", "a", "b", "at", "s", "l", "m", "u"]
-    assert found["x-own"] is True
+    assert last_id == 25
+    assert names(schema) == ["id", "a", "b", "at", "s", "l", "m", "u"]
+    assert schema["x-own"] is True
     assert names(change_schema(BASE, 20, add(ColumnSpec(name="z", data_type="int")))[0])[-1] == "z"
 
 
@@ -107,41 +107,41 @@ def test_a_column_that_cannot_be_added_is_refused(request_: AddColumns, reason: 
 
 
 def test_ids_run_out_before_those_that_iceberg_keeps_for_itself() -> None:
-    last = 2**31 - 1 - 200
+    last_id = 2**31 - 1 - 200
     one = ColumnSpec(name="a", data_type="int")
-    assert change_schema(BASE, last - 1, add(one))[1] == last
+    assert change_schema(BASE, last_id - 1, add(one))[1] == last_id
     with pytest.raises(Invalid, match="no id left"):
-        change_schema(BASE, last, add(one))
+        change_schema(BASE, last_id, add(one))
 
 
 def test_a_dropped_column_is_gone_and_its_id_is_not_given_again() -> None:
-    found, last = change_schema(BASE, 10, DropColumn(target=TABLE, column="at"))
-    assert names(found) == ["id", "s", "l", "m", "u"]
-    assert last == 10
+    schema, last_id = change_schema(BASE, 10, DropColumn(target=TABLE, column="at"))
+    assert names(schema) == ["id", "s", "l", "m", "u"]
+    assert last_id == 10
     with pytest.raises(NotFound, match="no column 'gone'"):
         change_schema(BASE, 10, DropColumn(target=TABLE, column="gone"))
 
 
 def test_a_renamed_column_keeps_its_id_and_what_we_do_not_know_of_it() -> None:
     request = UpdateColumn(target=TABLE, column="id", name="key", comment="new", position=2)
-    found, last = change_schema(BASE, 10, request)
-    assert isinstance(found["fields"], list)
-    kept = {"id": 1, "name": "key", "required": True, "type": "int", "x-note": "kept"}
-    assert found["fields"][2] == {**kept, "doc": "new"}
-    assert (names(found), last) == (["at", "s", "key", "l", "m", "u"], 10)
+    schema, last_id = change_schema(BASE, 10, request)
+    assert isinstance(schema["fields"], list)
+    kept_field = {"id": 1, "name": "key", "required": True, "type": "int", "x-note": "kept"}
+    assert schema["fields"][2] == {**kept_field, "doc": "new"}
+    assert (names(schema), last_id) == (["at", "s", "key", "l", "m", "u"], 10)
 
 
 def test_comment_and_default_can_be_set_and_cleared() -> None:
-    found, _ = change_schema(
+    schema, _ = change_schema(
         BASE,
         10,
         UpdateColumn(target=TABLE, column="at", comment=None, default_value="'2026-01-31'"),
     )
-    assert isinstance(found["fields"], list)
+    assert isinstance(schema["fields"], list)
     default = {"write-default": "2026-01-31T00:00:00+00:00"}
-    assert found["fields"][1] == field(2, "at", "timestamptz", **default)
+    assert schema["fields"][1] == field(2, "at", "timestamptz", **default)
     cleared = UpdateColumn(target=TABLE, column="at", default_value=None, comment="when")
-    assert change_schema(found, 10, cleared)[0] == BASE
+    assert change_schema(schema, 10, cleared)[0] == BASE
 
 
 @pytest.mark.parametrize(
@@ -159,9 +159,9 @@ def test_comment_and_default_can_be_set_and_cleared() -> None:
     ],
 )  # fmt: skip
 def test_what_changes_nothing_gives_back_the_same_schema(request_: ColumnRequest) -> None:
-    found, last = change_schema(BASE, 10, request_)
-    assert found is BASE
-    assert last == 10
+    schema, last_id = change_schema(BASE, 10, request_)
+    assert schema is BASE
+    assert last_id == 10
 
 
 @pytest.mark.parametrize(
@@ -206,11 +206,11 @@ def test_nothing_that_may_be_null_becomes_required() -> None:
 def test_a_required_column_may_become_nullable_unless_it_identifies_rows() -> None:
     request = UpdateColumn(target=TABLE, column="id", nullable=True)
     free = {**BASE, "identifier-field-ids": None}
-    found, _ = change_schema(free, 10, request)
-    assert columns_of(found)[0].nullable
-    for held in (request, DropColumn(target=TABLE, column="id")):
+    schema, _ = change_schema(free, 10, request)
+    assert columns_of(schema)[0].nullable
+    for forbidden_change in (request, DropColumn(target=TABLE, column="id")):
         with pytest.raises(Invalid, match="the id 1 identifies the table's rows"):
-            change_schema(BASE, 10, held)
+            change_schema(BASE, 10, forbidden_change)
 
 
 def test_a_field_within_a_struct_that_identifies_rows_is_held_as_well() -> None:
@@ -264,13 +264,13 @@ def test_columns_that_stay_keep_their_ids_and_new_ones_get_higher_ones(
     old = {column.field_id: column for column in columns_of(before)}
     request = data.draw(requests([spec.name for spec in specs]))
     try:
-        after, last = change_schema(before, 1_000, request)
+        after, last_id = change_schema(before, 1_000, request)
     except (Invalid, NotFound):
         return
     finally:
         assert before == untouched
     new = {column.field_id: column for column in columns_of(after)}
-    assert all(1_000 < number <= last for number in new.keys() - old.keys())
+    assert all(1_000 < number <= last_id for number in new.keys() - old.keys())
     if isinstance(request, AddColumns):
         assert old.items() <= new.items()
     elif isinstance(request, DropColumn):
@@ -281,11 +281,11 @@ def test_columns_that_stay_keep_their_ids_and_new_ones_get_higher_ones(
 
 @given(with_holes({**FULL, "identifier-field-ids": [1]}), st.data())
 def test_a_schema_of_the_wrong_shape_is_refused_and_nothing_else_happens(
-    found: Json, data: st.DataObject
+    damaged_schema: Json, data: st.DataObject
 ) -> None:
-    if not isinstance(found, dict):
+    if not isinstance(damaged_schema, dict):
         return
     try:
-        change_schema(found, 9, data.draw(requests(["a", "b", "d"])))
+        change_schema(damaged_schema, 9, data.draw(requests(["a", "b", "d"])))
     except (Invalid, NotFound):
         return

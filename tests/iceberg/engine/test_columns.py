@@ -154,14 +154,14 @@ def test_a_default_too_long_to_show_is_not_shown() -> None:
 
 
 def test_ids_are_given_to_all_fields_of_a_struct_before_what_is_nested_in_them() -> None:
-    found = schema_of(
+    nested_schema = schema_of(
         [
             ColumnSpec(name="s", data_type="struct<x:int,y:struct<z:int not null comment 'deep'>>"),
             ColumnSpec(name="m", data_type="map<struct<k:int>,array<string>>", nullable=False),
             ColumnSpec(name="n", data_type="smallint", comment="few", default_value="7"),
         ]
     )
-    assert found == schema(
+    assert nested_schema == schema(
         field(1, "s", struct(
             field(4, "x", "int"),
             field(5, "y", struct(
@@ -216,7 +216,7 @@ def test_two_columns_cannot_share_a_name_or_an_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "reason"),
+    ("bad_schema", "reason"),
     [
         ({}, "lacks fields"),
         ({"type": "list", "fields": []}, "a schema is a struct"),
@@ -238,9 +238,9 @@ def test_two_columns_cannot_share_a_name_or_an_id() -> None:
         ),
     ],
 )
-def test_a_schema_of_the_wrong_shape_is_refused(wrong: Object, reason: str) -> None:
+def test_a_schema_of_the_wrong_shape_is_refused(bad_schema: Object, reason: str) -> None:
     with pytest.raises(Invalid, match=reason):
-        columns_of(wrong)
+        columns_of(bad_schema)
 
 
 def test_nesting_has_a_limit() -> None:
@@ -272,8 +272,8 @@ def quoted(name: str) -> str:
 def structs(types: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     fields = st.tuples(types, st.sampled_from(["", " not null", r" comment 'a\'b'"]))
     return st.dictionaries(NAMES, fields, max_size=3).map(
-        lambda found: (
-            "struct<" + ",".join(f"{quoted(k)}:{v[0]}{v[1]}" for k, v in found.items()) + ">"
+        lambda schema: (
+            "struct<" + ",".join(f"{quoted(k)}:{v[0]}{v[1]}" for k, v in schema.items()) + ">"
         )
     )
 
@@ -302,14 +302,14 @@ SPECS = st.lists(
 
 @given(SPECS)
 def test_columns_survive_the_way_to_iceberg_and_back(specs: list[ColumnSpec]) -> None:
-    found = schema_of(specs)
-    back = columns_of(found)
+    schema = schema_of(specs)
+    back = columns_of(schema)
     assert [
         ColumnSpec(name=c.name, data_type=c.data_type, nullable=c.nullable, comment=c.comment)
         for c in back
     ] == [msgspec.structs.replace(s, data_type=normalise(s.data_type)) for s in specs]
     assert [column.field_id for column in back] == list(range(1, len(specs) + 1))
-    ids = list(ids_in(found))
+    ids = list(ids_in(schema))
     assert sorted(ids) == list(range(1, len(ids) + 1))
 
 
@@ -331,11 +331,11 @@ def test_another_implementation_gives_the_same_ids(data_type: str) -> None:
 
 def ids_in(value: Json) -> list[int]:
     if isinstance(value, list):
-        return [found for each in value for found in ids_in(each)]
+        return [field_id for each in value for field_id in ids_in(each)]
     if not isinstance(value, dict):
         return []
     own = [value[key] for key in ("id", "element-id", "key-id", "value-id") if key in value]
-    nested = [found for each in value.values() for found in ids_in(each)]
+    nested = [field_id for each in value.values() for field_id in ids_in(each)]
     return [each for each in own if isinstance(each, int)] + nested
 
 
@@ -368,10 +368,10 @@ FULL = schema(
 )  # fmt: skip
 
 
-@given(with_holes(FULL).filter(lambda found: isinstance(found, dict)))
-def test_wrong_json_is_refused_and_nothing_else_happens(found: Object) -> None:
+@given(with_holes(FULL).filter(lambda schema: isinstance(schema, dict)))
+def test_wrong_json_is_refused_and_nothing_else_happens(damaged_schema: Object) -> None:
     try:
-        columns = columns_of(found)
+        columns = columns_of(damaged_schema)
     except Invalid:
         return
     for column in columns:

@@ -26,7 +26,7 @@ from tests.iceberg.engine.sample_metadata import (
 NAMES = st.sampled_from(["a", "b", "c"])
 COLUMNS = st.lists(st.integers(1, 6), min_size=1, max_size=5, unique=True)
 SCHEMAS = COLUMNS.map(lambda ids: struct(*(column(each, f"c{each}") for each in sorted(ids))))
-KEPT = st.integers(1, 6)
+FIELD_IDS = st.integers(1, 6)
 FILE: dict[str, Json] = {"statistics-path": "p", "file-size-in-bytes": 1}
 REFS = st.sampled_from(["main", "main", "dev", "tag"])
 
@@ -34,12 +34,12 @@ REFS = st.sampled_from(["main", "main", "dev", "tag"])
 @st.composite
 def commits(draw: st.DrawFn, base: Metadata) -> list[Json]:
     """A few updates that make sense for a table like `base`, or nearly."""
-    last = int(str(base.get("last-sequence-number", 0)))
+    last_sequence_number = int(str(base.get("last-sequence-number", 0)))
     rows = base.get("next-row-id", 0)
     lineage = {"first-row-id": rows, "added-rows": 3} if base["format-version"] == 3 else {}
     if base["format-version"] == 1:
         lineage = {"sequence-number": 0}
-    fresh = last + 1 if base["format-version"] != 1 else len(base["snapshots"]) + 1  # type: ignore[arg-type]
+    fresh = last_sequence_number + 1 if base["format-version"] != 1 else len(base["snapshots"]) + 1  # type: ignore[arg-type]
     name = draw(REFS)
     some = draw(st.integers(1, fresh))
     ours: list[list[Json]] = [
@@ -49,10 +49,10 @@ def commits(draw: st.DrawFn, base: Metadata) -> list[Json]:
         [update("remove-snapshots", snapshot_ids=draw(st.lists(st.integers(1, fresh), max_size=3)))],
         [update("remove-snapshot-ref", ref_name=name)],
         [update("add-schema", schema=draw(SCHEMAS)), update("set-current-schema", schema_id=-1)],
-        [update("add-spec", spec=spec(partition(draw(KEPT), "p", "bucket[4]")))],
+        [update("add-spec", spec=spec(partition(draw(FIELD_IDS), "p", "bucket[4]")))],
         [update("add-spec", spec=spec()), update("set-default-spec", spec_id=-1)],
         [
-            update("add-sort-order", sort_order=order(sort(draw(KEPT)))),
+            update("add-sort-order", sort_order=order(sort(draw(FIELD_IDS)))),
             update("set-default-sort-order", sort_order_id=-1),
         ],
         [update("set-properties", updates={draw(NAMES): draw(NAMES)})],
@@ -69,51 +69,51 @@ def commits(draw: st.DrawFn, base: Metadata) -> list[Json]:
     ]
 
 
-def check_invariants(made: dict[str, Any], now_ms: int) -> None:
-    ids = [each["snapshot-id"] for each in made["snapshots"]]
-    current = current_snapshot_id(made)
+def check_invariants(metadata: dict[str, Any], now_ms: int) -> None:
+    ids = [each["snapshot-id"] for each in metadata["snapshots"]]
+    current = current_snapshot_id(metadata)
     assert len(set(ids)) == len(ids)
-    assert {ref["snapshot-id"] for ref in made["refs"].values()} <= set(ids)
-    assert current == made["refs"].get("main", {}).get("snapshot-id")
-    log = [each["snapshot-id"] for each in made["snapshot-log"]]
+    assert {ref["snapshot-id"] for ref in metadata["refs"].values()} <= set(ids)
+    assert current == metadata["refs"].get("main", {}).get("snapshot-id")
+    log = [each["snapshot-id"] for each in metadata["snapshot-log"]]
     assert set(log) <= set(ids)
     assert current is None or log[-1] == current
     assert all(
-        each.get("sequence-number", 0) <= made.get("last-sequence-number", 0)
-        for each in made["snapshots"]
+        each.get("sequence-number", 0) <= metadata.get("last-sequence-number", 0)
+        for each in metadata["snapshots"]
     )
-    assert {each["snapshot-id"] for each in made["partition-statistics"]} <= set(range(1, 99))
+    assert {each["snapshot-id"] for each in metadata["partition-statistics"]} <= set(range(1, 99))
     for key, id_key in (
         ("schemas", "schema-id"),
         ("partition-specs", "spec-id"),
         ("sort-orders", "order-id"),
     ):
-        found = [each[id_key] for each in made[key]]
-        assert len(set(found)) == len(found)
+        layout_ids = [each[id_key] for each in metadata[key]]
+        assert len(set(layout_ids)) == len(layout_ids)
     highest = max(
-        (field["id"] for schema in made["schemas"] for field in schema["fields"]), default=0
+        (field["id"] for schema in metadata["schemas"] for field in schema["fields"]), default=0
     )
-    assert made["last-column-id"] >= highest
-    assert made["last-updated-ms"] == now_ms
-    assert made["format-version"] != 3 or made["next-row-id"] >= 0
-    assert ("schema" in made) == (made["format-version"] == 1)
+    assert metadata["last-column-id"] >= highest
+    assert metadata["last-updated-ms"] == now_ms
+    assert metadata["format-version"] != 3 or metadata["next-row-id"] >= 0
+    assert ("schema" in metadata) == (metadata["format-version"] == 1)
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.integers(1, 3), st.data())
 def test_any_sequence_of_commits_leaves_a_sound_table(version: int, data: st.DataObject) -> None:
-    made = table(version, struct(*(column(each, f"c{each}") for each in range(1, 7))))
+    metadata = table(version, struct(*(column(each, f"c{each}") for each in range(1, 7))))
     for number in range(1, 9):
-        before, raw = made, encode_metadata(made)
+        before, raw = metadata, encode_metadata(metadata)
         now_ms = CREATED_MS + 100 + number
         try:
-            made = apply(before, *data.draw(commits(before)), now_ms=now_ms, file=f"f{number}")
+            metadata = apply(before, *data.draw(commits(before)), now_ms=now_ms, file=f"f{number}")
         except (Invalid, Conflict):
-            made = before
+            metadata = before
         assert encode_metadata(before) == raw  # what is made is never changed
-        if made is before:
+        if metadata is before:
             continue
-        check_invariants(made, now_ms)
-        assert parse_metadata(encode_metadata(made)) == made
-        if made["format-version"] != 3:
-            TableMetadataUtil.parse_raw(encode_metadata(made).decode())
+        check_invariants(metadata, now_ms)
+        assert parse_metadata(encode_metadata(metadata)) == metadata
+        if metadata["format-version"] != 3:
+            TableMetadataUtil.parse_raw(encode_metadata(metadata).decode())

@@ -11,8 +11,8 @@ from arco.core.json import Json, decode
 from arco.iceberg.engine.metadata import Metadata, current_snapshot_id, encode_metadata, refs_only
 from tests.iceberg.engine.sample_metadata import (
     CREATED_MS,
+    LOCATION,
     ORDERS,
-    PLACE,
     UUID,
     add,
     append,
@@ -74,7 +74,7 @@ def test_refs_only_leaves_the_snapshots_that_have_a_name() -> None:
 OLD_V1: Metadata = {
     "format-version": 1,
     "table-uuid": UUID,
-    "location": PLACE,
+    "location": LOCATION,
     "last-updated-ms": CREATED_MS,
     "last-column-id": 3,
     "schema": ORDERS,
@@ -164,13 +164,13 @@ def test_members_that_we_do_not_know_survive_a_commit_at_every_level(update_: Js
     base["schemas"][0]["fields"][0]["x"] = 1
     base["snapshots"][-1]["summary"]["x"] = "1"
     base["refs"]["main"]["x"] = 2
-    made: dict[str, Any] = parse_metadata(encode_metadata(apply(base, update_)))
-    assert made["x"] == {"deep": [1, {"y": None}]}
+    metadata: dict[str, Any] = parse_metadata(encode_metadata(apply(base, update_)))
+    assert metadata["x"] == {"deep": [1, {"y": None}]}
     for key in ("schemas", "partition-specs", "sort-orders", "snapshots", "snapshot-log"):
-        assert made[key][-1]["x"] == key
-    assert made["schemas"][0]["fields"][0]["x"] == 1
-    assert made["snapshots"][-1]["summary"]["x"] == "1"
-    assert made["refs"]["main"]["x"] == 2
+        assert metadata[key][-1]["x"] == key
+    assert metadata["schemas"][0]["fields"][0]["x"] == 1
+    assert metadata["snapshots"][-1]["summary"]["x"] == "1"
+    assert metadata["refs"]["main"]["x"] == 2
 
 
 @given(st.data())

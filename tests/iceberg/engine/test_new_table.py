@@ -8,8 +8,8 @@ from arco.iceberg.engine.metadata import encode_metadata
 from arco.iceberg.engine.new_table import new_table
 from tests.iceberg.engine.sample_metadata import (
     CREATED_MS,
+    LOCATION,
     ORDERS,
-    PLACE,
     UUID,
     column,
     order,
@@ -25,11 +25,11 @@ from tests.iceberg.engine.test_requirement import JUNK
 
 
 def test_a_new_table_is_of_version_2_and_empty() -> None:
-    made = new_table(request(), table_uuid=UUID, location=f"{PLACE}/", now_ms=CREATED_MS)
-    assert made == {
+    metadata = new_table(request(), table_uuid=UUID, location=f"{LOCATION}/", now_ms=CREATED_MS)
+    assert metadata == {
         "format-version": 2,
         "table-uuid": UUID,
-        "location": PLACE,
+        "location": LOCATION,
         "last-sequence-number": 0,
         "last-updated-ms": CREATED_MS,
         "last-column-id": 3,
@@ -52,25 +52,25 @@ def test_a_new_table_is_of_version_2_and_empty() -> None:
 
 
 def test_version_1_names_the_schema_and_the_spec_where_old_readers_look() -> None:
-    made = table(1, partition_spec=spec(partition(3, "country")))
-    assert made["schema"] == {**ORDERS, "schema-id": 0}
-    assert made["partition-spec"] == [partition(3, "country", **{"field-id": 1000})]
-    assert "last-sequence-number" not in made
+    metadata = table(1, partition_spec=spec(partition(3, "country")))
+    assert metadata["schema"] == {**ORDERS, "schema-id": 0}
+    assert metadata["partition-spec"] == [partition(3, "country", **{"field-id": 1000})]
+    assert "last-sequence-number" not in metadata
     assert "schema" not in table(2)
 
 
 def test_version_3_numbers_rows_from_0() -> None:
-    made = table(3)
-    assert made["next-row-id"] == 0
-    assert made["current-snapshot-id"] is None
+    metadata = table(3)
+    assert metadata["next-row-id"] == 0
+    assert metadata["current-snapshot-id"] is None
     assert "next-row-id" not in table(2)
 
 
 def test_reserved_properties_are_not_stored_and_others_are() -> None:
-    made = table(3, properties={"uuid": "x", "snapshot-count": "4", "owner": "ada"})
-    assert made["properties"] == {"write.parquet.compression-codec": "zstd", "owner": "ada"}
-    made = table(2, properties={"write.parquet.compression-codec": "snappy"})
-    assert made["properties"] == {"write.parquet.compression-codec": "snappy"}
+    metadata = table(3, properties={"uuid": "x", "snapshot-count": "4", "owner": "ada"})
+    assert metadata["properties"] == {"write.parquet.compression-codec": "zstd", "owner": "ada"}
+    metadata = table(2, properties={"write.parquet.compression-codec": "snappy"})
+    assert metadata["properties"] == {"write.parquet.compression-codec": "snappy"}
 
 
 @pytest.mark.parametrize("version", ["0", "4", "-1", "two", "", "3.0", "9" * 40])
@@ -79,7 +79,7 @@ def test_a_version_that_is_none_is_refused(version: str) -> None:
         new_table(
             request(properties={"format-version": version}),
             table_uuid=UUID,
-            location=PLACE,
+            location=LOCATION,
             now_ms=1,
         )
 
@@ -90,7 +90,7 @@ def test_specs_and_orders_follow_their_columns_to_the_fresh_ids() -> None:
         column(7, "place", struct(column(9, "zip", "string"))),
         column(8, "at", "date"),
     )
-    made = table(
+    metadata = table(
         2,
         sent,
         partition_spec=spec(
@@ -99,16 +99,18 @@ def test_specs_and_orders_follow_their_columns_to_the_fresh_ids() -> None:
         ),
         write_order=order(sort(9), sort(0, "bucket[4]", "desc"), **{"order-id": 17}),
     )
-    assert made["partition-specs"] == [
+    assert metadata["partition-specs"] == [
         spec(
             partition(4, "zip", "truncate[2]", **{"field-id": 1000}),
             partition(3, "m", "month", **{"field-id": 1001}),
             **{"spec-id": 0},
         )
     ]
-    assert made["last-partition-id"] == 1001
-    assert made["sort-orders"] == [order(sort(4), sort(1, "bucket[4]", "desc"), **{"order-id": 1})]
-    assert made["default-sort-order-id"] == 1
+    assert metadata["last-partition-id"] == 1001
+    assert metadata["sort-orders"] == [
+        order(sort(4), sort(1, "bucket[4]", "desc"), **{"order-id": 1})
+    ]
+    assert metadata["default-sort-order-id"] == 1
 
 
 @pytest.mark.parametrize(
@@ -149,23 +151,23 @@ def test_a_variant_needs_version_3() -> None:
 
 
 def test_members_that_we_do_not_know_are_kept() -> None:
-    made = table(
+    metadata = table(
         2,
         struct(column(5, "id", vendor="v"), mark=1),
         partition_spec=spec(partition(5, "id", x=1), type="struct"),
         write_order=order({**sort(5), "y": 2}, z=3),
     )
-    assert made["schemas"] == [struct(column(1, "id", vendor="v"), mark=1, **{"schema-id": 0})]
-    assert made["partition-specs"] == [
+    assert metadata["schemas"] == [struct(column(1, "id", vendor="v"), mark=1, **{"schema-id": 0})]
+    assert metadata["partition-specs"] == [
         spec(partition(1, "id", x=1, **{"field-id": 1000}), type="struct", **{"spec-id": 0})
     ]
-    assert made["sort-orders"] == [order({**sort(1), "y": 2}, z=3, **{"order-id": 1})]
+    assert metadata["sort-orders"] == [order({**sort(1), "y": 2}, z=3, **{"order-id": 1})]
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_what_is_made_can_be_written_and_read(version: int) -> None:
-    made = table(version, partition_spec=spec(partition(2, "d", "day")))
-    assert parse_metadata(encode_metadata(made)) == made
+    metadata = table(version, partition_spec=spec(partition(2, "d", "day")))
+    assert parse_metadata(encode_metadata(metadata)) == metadata
 
 
 @given(

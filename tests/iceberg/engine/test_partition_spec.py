@@ -34,7 +34,7 @@ SCHEMA = index_schema(
 
 
 @pytest.mark.parametrize(
-    ("sent", "kept"),
+    ("sent", "stored"),
     [
         ("Identity", "identity"),
         ("VOID", "void"),
@@ -45,8 +45,8 @@ SCHEMA = index_schema(
         ("Custom[3]", "Custom[3]"),
     ],
 )
-def test_a_transform_has_one_spelling_and_a_strange_one_is_let_be(sent: str, kept: str) -> None:
-    assert read_transform(sent) == kept
+def test_a_transform_has_one_spelling_and_a_strange_one_is_let_be(sent: str, stored: str) -> None:
+    assert read_transform(sent) == stored
 
 
 @pytest.mark.parametrize(

@@ -48,8 +48,8 @@ def their_view(metadata: Metadata) -> dict[str, Any]:
 def theirs(base: Metadata, updates: list[Json]) -> dict[str, Any]:
     parsed = tuple(THEIRS.validate_python(each) for each in updates)
     read = TableMetadataUtil.parse_raw(encode_metadata(base).decode())
-    made = update_table_metadata(read, parsed, enforce_validation=True)
-    return decode(made.model_dump_json().encode(), dict)
+    updated = update_table_metadata(read, parsed, enforce_validation=True)
+    return decode(updated.model_dump_json().encode(), dict)
 
 
 def comparable(view: dict[str, Any]) -> dict[str, Any]:
@@ -98,17 +98,17 @@ def commits(draw: st.DrawFn, base: dict[str, Any]) -> list[Json]:
         with_field = update("add-spec", spec=spec(field, **{"spec-id": next_spec}))
         choices.append([with_field, update("set-default-spec", spec_id=-1)])
     if base["snapshots"]:
-        known = draw(st.sampled_from([each["snapshot-id"] for each in base["snapshots"]]))
-        choices.append([point(known, "t", "tag", max_ref_age_ms=9)])
-        choices.append([point(known)])
+        snapshot_id = draw(st.sampled_from([each["snapshot-id"] for each in base["snapshots"]]))
+        choices.append([point(snapshot_id, "t", "tag", max_ref_age_ms=9)])
+        choices.append([point(snapshot_id)])
         numbers: dict[str, Json] = {
-            "snapshot-id": known,
+            "snapshot-id": snapshot_id,
             "statistics-path": "s",
             "file-size-in-bytes": 1,
             "file-footer-size-in-bytes": 1,
             "blob-metadata": [],
         }
-        choices.append([update("set-statistics", snapshot_id=known, statistics=numbers)])
+        choices.append([update("set-statistics", snapshot_id=snapshot_id, statistics=numbers)])
     return draw(st.sampled_from(choices))
 
 
@@ -120,9 +120,9 @@ def test_both_engines_make_the_same_of_a_commit(version: int, data: st.DataObjec
         if not base["properties"]:
             break
         updates = data.draw(commits(base))
-        made = apply(base, *updates, now_ms=CREATED_MS + 100 + number, file=f"f{number}")
-        assert comparable(their_view(made)) == comparable(theirs(base, updates))
-        base = made
+        metadata = apply(base, *updates, now_ms=CREATED_MS + 100 + number, file=f"f{number}")
+        assert comparable(their_view(metadata)) == comparable(theirs(base, updates))
+        base = metadata
 
 
 def test_both_engines_forget_the_oldest_snapshot_alike_but_for_the_parent() -> None:

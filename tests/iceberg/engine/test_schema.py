@@ -24,7 +24,7 @@ NESTED = struct(
 
 
 @pytest.mark.parametrize(
-    ("sent", "kept"),
+    ("sent", "stored"),
     [
         ("LONG", "long"),
         ("timestamptz_ns", "timestamptz_ns"),
@@ -38,9 +38,9 @@ NESTED = struct(
         ("geography(OGC:CRS84, Karney)", "geography(OGC:CRS84, karney)"),
     ],
 )
-def test_a_plain_type_has_one_spelling(sent: str, kept: str) -> None:
-    assert read_plain(sent) == kept
-    assert read_plain(kept) == kept
+def test_a_plain_type_has_one_spelling(sent: str, stored: str) -> None:
+    assert read_plain(sent) == stored
+    assert read_plain(stored) == stored
 
 
 @pytest.mark.parametrize(
@@ -101,9 +101,11 @@ def test_an_identifier_may_lie_in_required_structs_and_nowhere_else() -> None:
     optional = struct(column(1, "ship", struct(zip_code)))
     with pytest.raises(Invalid, match="nested in an optional field ship"):
         read_schema({**optional, "identifier-field-ids": [3]})
-    listed = struct(column(1, "ships", list_of(2, struct(zip_code), required=True), required=True))
+    list_schema = struct(
+        column(1, "ships", list_of(2, struct(zip_code), required=True), required=True)
+    )
     with pytest.raises(Invalid, match="must not be nested in ships"):
-        read_schema({**listed, "identifier-field-ids": [3]})
+        read_schema({**list_schema, "identifier-field-ids": [3]})
     for kind in ("float", "double"):
         with pytest.raises(Invalid, match="must not be float or double"):
             read_schema(
@@ -125,11 +127,14 @@ def test_types_may_not_be_nested_without_end() -> None:
 
 def test_members_that_we_do_not_know_survive_at_every_level() -> None:
     inner = column(3, "x", "INT", vendor=[1])
-    listed: dict[str, Json] = {**list_of(2, struct(inner, colour="red")), "hint": {"a": 1}}
-    schema = read_schema(struct(column(1, "l", listed), **{"x-owner": "ada"}))
+    list_type: dict[str, Json] = {**list_of(2, struct(inner, colour="red")), "hint": {"a": 1}}
+    schema = read_schema(struct(column(1, "l", list_type), **{"x-owner": "ada"}))
     assert schema["x-owner"] == "ada"
-    kept: dict[str, Json] = {**listed, "element": struct({**inner, "type": "int"}, colour="red")}
-    assert schema["fields"] == [column(1, "l", kept)]
+    kept_type: dict[str, Json] = {
+        **list_type,
+        "element": struct({**inner, "type": "int"}, colour="red"),
+    }
+    assert schema["fields"] == [column(1, "l", kept_type)]
 
 
 def test_short_names_leave_out_elements_and_values_that_are_structs() -> None:
@@ -228,21 +233,21 @@ PRIMITIVES = st.sampled_from(["int", "long", "string", "date", "decimal(9, 2)", 
 @st.composite
 def schemas(draw: st.DrawFn) -> dict[str, Json]:
     """Any schema with ids in no order at all."""
-    left = draw(st.permutations(list(range(1, 60))))
+    unused_ids = draw(st.permutations(list(range(1, 60))))
 
     def kind(depth: int) -> Json:
         shape = draw(st.sampled_from(["plain", "struct", "list", "map"])) if depth < 3 else "plain"
         if shape == "struct":
             return struct(*fields(depth + 1))
         if shape == "list":
-            return list_of(left.pop(), kind(depth + 1))
+            return list_of(unused_ids.pop(), kind(depth + 1))
         if shape == "map":
-            return map_of(left.pop(), kind(depth + 1), left.pop(), kind(depth + 1))
+            return map_of(unused_ids.pop(), kind(depth + 1), unused_ids.pop(), kind(depth + 1))
         return draw(PRIMITIVES)
 
     def fields(depth: int) -> list[dict[str, Json]]:
         return [
-            column(left.pop(), f"f{number}", kind(depth), required=draw(st.booleans()))
+            column(unused_ids.pop(), f"f{number}", kind(depth), required=draw(st.booleans()))
             for number in range(draw(st.integers(1, 3 - depth // 2)))
         ]
 

@@ -5,9 +5,9 @@ from arco.core.json import Json
 from arco.iceberg.engine.metadata import Metadata
 from tests.iceberg.engine.sample_metadata import (
     CREATED_MS,
+    LOCATION,
     ORDERS,
     OTHER_UUID,
-    PLACE,
     UUID,
     add,
     append,
@@ -23,7 +23,11 @@ from tests.iceberg.engine.sample_metadata import (
 
 
 def test_all_unknown_updates_are_named_at_once_and_nothing_is_done() -> None:
-    unknown = [update("paint"), update("set-location", location=PLACE), update("add-view-version")]
+    unknown = [
+        update("paint"),
+        update("set-location", location=LOCATION),
+        update("add-view-version"),
+    ]
     with pytest.raises(Invalid, match=r"unknown updates of a table: add-view-version, paint$"):
         apply(table(), *unknown)
 
@@ -34,7 +38,7 @@ def test_all_unknown_updates_are_named_at_once_and_nothing_is_done() -> None:
         [],
         [update("assign-uuid", uuid=UUID)],
         [update("upgrade-format-version", format_version=2)],
-        [update("set-location", location=f"{PLACE}//")],
+        [update("set-location", location=f"{LOCATION}//")],
         [update("set-properties", updates={})],
         [update("set-properties", updates={"write.parquet.compression-codec": "zstd"})],
         [update("remove-properties", removals=["nope"])],
@@ -71,20 +75,26 @@ def test_a_commit_logs_the_file_before_it_and_its_time() -> None:
 
 
 def test_the_time_of_a_commit_is_never_before_that_of_its_base() -> None:
-    late = apply(table(), update("set-properties", updates={"a": "1"}), now_ms=CREATED_MS - 10**6)
-    assert late["last-updated-ms"] == CREATED_MS
+    later_metadata = apply(
+        table(), update("set-properties", updates={"a": "1"}), now_ms=CREATED_MS - 10**6
+    )
+    assert later_metadata["last-updated-ms"] == CREATED_MS
 
 
-@pytest.mark.parametrize(("most", "kept"), [("3", 3), ("1", 1), ("0", 1), ("-5", 1), (None, 100)])
-def test_the_log_of_files_is_kept_short(most: str | None, kept: int) -> None:
+@pytest.mark.parametrize(
+    ("most", "kept_files"), [("3", 3), ("1", 1), ("0", 1), ("-5", 1), (None, 100)]
+)
+def test_the_log_of_files_is_kept_short(most: str | None, kept_files: int) -> None:
     limits = {} if most is None else {"write.metadata.previous-versions-max": most}
-    made = table(properties=limits)
+    metadata = table(properties=limits)
     for number in range(105):
-        made = apply(made, update("set-properties", updates={"n": str(number)}), file=f"f{number}")
-    log = made["metadata-log"]
+        metadata = apply(
+            metadata, update("set-properties", updates={"n": str(number)}), file=f"f{number}"
+        )
+    log = metadata["metadata-log"]
     assert isinstance(log, list)
     names = [entry["metadata-file"] for entry in log if isinstance(entry, dict)]
-    assert names == [f"f{number}" for number in range(105 - kept, 105)]
+    assert names == [f"f{number}" for number in range(105 - kept_files, 105)]
 
 
 def test_a_nonsense_limit_of_the_log_is_refused_and_one_that_is_there_does_no_harm() -> None:
@@ -138,11 +148,11 @@ def test_set_location_strips_slashes_at_the_end() -> None:
 def test_properties_are_set_and_removed_in_both_spellings() -> None:
     base = table(properties={"a": "1", "b": "2"})
     for key in ("updates", "updated"):
-        made = apply(base, update("set-properties", **{key: {"a": "9", "c": "3"}}))
-        assert {"a": "9", "b": "2", "c": "3"}.items() <= dict(made["properties"]).items()  # type: ignore[arg-type]
+        metadata = apply(base, update("set-properties", **{key: {"a": "9", "c": "3"}}))
+        assert {"a": "9", "b": "2", "c": "3"}.items() <= dict(metadata["properties"]).items()  # type: ignore[arg-type]
     for key in ("removals", "removed"):
-        left = apply(base, update("remove-properties", **{key: ["a", "nope"]}))["properties"]
-        assert left == {"b": "2", "write.parquet.compression-codec": "zstd"}
+        remaining = apply(base, update("remove-properties", **{key: ["a", "nope"]}))["properties"]
+        assert remaining == {"b": "2", "write.parquet.compression-codec": "zstd"}
 
 
 KEY: dict[str, Json] = {"key-id": "k1", "encrypted-key-metadata": "aGVsbG8=", "x": 1}
@@ -153,8 +163,10 @@ def test_encryption_keys_come_and_go_in_version_3() -> None:
         table(3), update("add-encryption-key", encryption_key={**KEY, "encrypted-by-id": None})
     )
     assert added["encryption-keys"] == [KEY]
-    again = update("add-encryption-key", encryption_key={**KEY, "encrypted-key-metadata": ""})
-    assert apply(added, again) is added
+    repeated_update = update(
+        "add-encryption-key", encryption_key={**KEY, "encrypted-key-metadata": ""}
+    )
+    assert apply(added, repeated_update) is added
     two = apply(added, update("add-encryption-key", encryption_key={**KEY, "key-id": "k2"}))
     assert apply(two, update("remove-encryption-key", key_id="k1"))["encryption-keys"] == [
         {**KEY, "key-id": "k2"}
@@ -171,8 +183,8 @@ def test_encryption_keys_come_and_go_in_version_3() -> None:
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_create_commit_makes_what_its_updates_say(version: int) -> None:
-    made = apply(None, *create_updates(version=version), now_ms=CREATED_MS, file="ignored")
-    assert made == {**table(version), "properties": {"owner": "ada"}, "metadata-log": []}
+    metadata = apply(None, *create_updates(version=version), now_ms=CREATED_MS, file="ignored")
+    assert metadata == {**table(version), "properties": {"owner": "ada"}, "metadata-log": []}
 
 
 @pytest.mark.parametrize(
@@ -188,17 +200,17 @@ def test_a_create_commit_makes_what_its_updates_say(version: int) -> None:
 def test_a_create_commit_that_leaves_something_out_is_refused(
     left_out: list[str], why: str
 ) -> None:
-    kept = [
+    kept_entries = [
         each
         for each in create_updates()
         if isinstance(each, dict) and each["action"] not in left_out
     ]
     with pytest.raises(Invalid, match=why):
-        apply(None, *kept)
+        apply(None, *kept_entries)
 
 
 def test_a_create_commit_may_bring_its_first_snapshot() -> None:
-    made = apply(None, *create_updates(), add(1), point(1), now_ms=CREATED_MS + 1)
-    assert (made["current-snapshot-id"], made["last-sequence-number"]) == (1, 1)
+    metadata = apply(None, *create_updates(), add(1), point(1), now_ms=CREATED_MS + 1)
+    assert (metadata["current-snapshot-id"], metadata["last-sequence-number"]) == (1, 1)
     with pytest.raises(Invalid, match="before a schema is added"):
         apply(None, add(1), *create_updates())

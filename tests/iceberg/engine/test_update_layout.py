@@ -47,25 +47,25 @@ def use_order(order_id: int) -> Json:
 
 
 def ids(metadata: Metadata, key: str, id_key: str) -> list[Json]:
-    found = metadata[key]
-    assert isinstance(found, list)
-    return [each[id_key] for each in found if isinstance(each, dict)]
+    entries = metadata[key]
+    assert isinstance(entries, list)
+    return [each[id_key] for each in entries if isinstance(each, dict)]
 
 
 def test_a_schema_gets_the_next_id_whatever_the_client_says() -> None:
-    made = apply(table(), add_schema({**WIDER, "schema-id": 42}), use_schema(-1))
-    assert ids(made, "schemas", "schema-id") == [0, 1]
-    assert (made["current-schema-id"], made["last-column-id"]) == (1, 4)
-    again = apply(made, add_schema({**NARROWER, "schema-id": 0}))
-    assert ids(again, "schemas", "schema-id") == [0, 1, 2]
-    assert (again["current-schema-id"], again["last-column-id"]) == (1, 4)
+    metadata = apply(table(), add_schema({**WIDER, "schema-id": 42}), use_schema(-1))
+    assert ids(metadata, "schemas", "schema-id") == [0, 1]
+    assert (metadata["current-schema-id"], metadata["last-column-id"]) == (1, 4)
+    repeated_metadata = apply(metadata, add_schema({**NARROWER, "schema-id": 0}))
+    assert ids(repeated_metadata, "schemas", "schema-id") == [0, 1, 2]
+    assert (repeated_metadata["current-schema-id"], repeated_metadata["last-column-id"]) == (1, 4)
 
 
 def test_the_next_id_is_above_the_highest_even_if_schemas_were_removed() -> None:
-    made = apply(table(), add_schema(WIDER), add_schema(NARROWER), use_schema(-1))
-    made = apply(made, update("remove-schemas", schema_ids=[0, 1, 77]))
-    assert ids(made, "schemas", "schema-id") == [2]
-    assert ids(apply(made, add_schema(WIDER)), "schemas", "schema-id") == [2, 3]
+    metadata = apply(table(), add_schema(WIDER), add_schema(NARROWER), use_schema(-1))
+    metadata = apply(metadata, update("remove-schemas", schema_ids=[0, 1, 77]))
+    assert ids(metadata, "schemas", "schema-id") == [2]
+    assert ids(apply(metadata, add_schema(WIDER)), "schemas", "schema-id") == [2, 3]
 
 
 def test_the_next_id_is_above_the_highest_in_whatever_order_schemas_stand() -> None:
@@ -78,24 +78,26 @@ def test_the_next_id_is_above_the_highest_in_whatever_order_schemas_stand() -> N
 
 
 def test_an_equal_existing_schema_is_used_for_the_added_one() -> None:
-    made = apply(table(), add_schema(WIDER), use_schema(-1))
-    back = apply(made, add_schema({**ORDERS, "schema-id": 9}), use_schema(-1))
+    metadata = apply(table(), add_schema(WIDER), use_schema(-1))
+    back = apply(metadata, add_schema({**ORDERS, "schema-id": 9}), use_schema(-1))
     assert ids(back, "schemas", "schema-id") == [0, 1]
     assert back["current-schema-id"] == 0
 
 
 def test_minus_1_is_the_schema_added_last_in_this_commit() -> None:
-    made = apply(
+    metadata = apply(
         table(), add_schema(WIDER), add_schema(NARROWER), add_schema(WIDER), use_schema(-1)
     )
-    assert made["current-schema-id"] == 1
+    assert metadata["current-schema-id"] == 1
     with pytest.raises(Invalid, match="Cannot set last added schema: no schema has been added"):
-        apply(made, use_schema(-1))
+        apply(metadata, use_schema(-1))
 
 
 def test_the_last_column_id_never_shrinks() -> None:
-    made = apply(table(), add_schema(struct(column(50, "id"))), add_schema(struct(column(2, "x"))))
-    assert made["last-column-id"] == 50
+    metadata = apply(
+        table(), add_schema(struct(column(50, "id"))), add_schema(struct(column(2, "x")))
+    )
+    assert metadata["last-column-id"] == 50
 
 
 def test_an_unknown_schema_cannot_be_current_and_the_current_one_not_removed() -> None:
@@ -119,8 +121,8 @@ def test_a_new_current_schema_must_suit_the_default_spec_and_order() -> None:
     sorted_one = table(write_order=order(sort(3)))
     with pytest.raises(Invalid, match="Cannot find source column for sort field: 3"):
         apply(sorted_one, add_schema(NARROWER), use_schema(-1))
-    made = apply(partitioned, add_schema(NARROWER), use_schema(-1), add_spec(), use_spec(-1))
-    assert (made["current-schema-id"], made["default-spec-id"]) == (1, 1)
+    metadata = apply(partitioned, add_schema(NARROWER), use_schema(-1), add_spec(), use_spec(-1))
+    assert (metadata["current-schema-id"], metadata["default-spec-id"]) == (1, 1)
 
 
 def test_a_column_may_not_take_the_name_of_a_partition_field() -> None:
@@ -132,24 +134,24 @@ def test_a_column_may_not_take_the_name_of_a_partition_field() -> None:
 
 def test_a_spec_gets_the_next_id_and_reuses_that_of_an_equal_one() -> None:
     day = partition(2, "d", "day", **{"field-id": 1000})
-    made = apply(table(), add_spec(day, **{"spec-id": 7}), use_spec(-1))
-    assert ids(made, "partition-specs", "spec-id") == [0, 1]
-    assert (made["default-spec-id"], made["last-partition-id"]) == (1, 1000)
-    back = apply(made, add_spec(), use_spec(-1))
+    metadata = apply(table(), add_spec(day, **{"spec-id": 7}), use_spec(-1))
+    assert ids(metadata, "partition-specs", "spec-id") == [0, 1]
+    assert (metadata["default-spec-id"], metadata["last-partition-id"]) == (1, 1000)
+    back = apply(metadata, add_spec(), use_spec(-1))
     assert ids(back, "partition-specs", "spec-id") == [0, 1]
     assert back["default-spec-id"] == 0
     same = apply(back, add_spec({**day, "field-id": 1005}), use_spec(-1))
-    assert same["partition-specs"] == made["partition-specs"]
+    assert same["partition-specs"] == metadata["partition-specs"]
     assert (same["default-spec-id"], same["last-partition-id"]) == (1, 1000)
 
 
 def test_partition_fields_without_ids_are_numbered_after_the_last() -> None:
-    made = apply(
+    metadata = apply(
         table(),
         add_spec(partition(2, "d", "day")),
         add_spec(partition(3, "c"), partition(2, "e", "day")),
     )
-    assert made["partition-specs"] == [
+    assert metadata["partition-specs"] == [
         spec(**{"spec-id": 0}),
         spec(partition(2, "d", "day", **{"field-id": 1000}), **{"spec-id": 1}),
         spec(
@@ -158,13 +160,13 @@ def test_partition_fields_without_ids_are_numbered_after_the_last() -> None:
             **{"spec-id": 2},
         ),
     ]  # fmt: skip
-    assert made["last-partition-id"] == 1001
+    assert metadata["last-partition-id"] == 1001
 
 
 def test_the_last_partition_id_never_shrinks() -> None:
     base = apply(table(), add_spec(partition(2, "d", "day", **{"field-id": 1007})))
-    made = apply(base, add_spec(partition(3, "c", **{"field-id": 1002})))
-    assert made["last-partition-id"] == 1007
+    metadata = apply(base, add_spec(partition(3, "c", **{"field-id": 1002})))
+    assert metadata["last-partition-id"] == 1007
 
 
 def test_a_wrong_spec_is_refused() -> None:
@@ -184,11 +186,11 @@ def test_specs_of_version_1_count_from_1000() -> None:
 
 
 def test_version_1_keeps_the_old_places_in_step() -> None:
-    made = apply(
+    metadata = apply(
         table(1), add_schema(WIDER), use_schema(-1), add_spec(partition(4, "note")), use_spec(-1)
     )
-    assert made["schema"] == {**WIDER, "schema-id": 1}
-    assert made["partition-spec"] == [partition(4, "note", **{"field-id": 1000})]
+    assert metadata["schema"] == {**WIDER, "schema-id": 1}
+    assert metadata["partition-spec"] == [partition(4, "note", **{"field-id": 1000})]
 
 
 def test_default_specs_must_be_there_and_stay() -> None:
@@ -198,31 +200,33 @@ def test_default_specs_must_be_there_and_stay() -> None:
         apply(table(), use_spec(-1))
     with pytest.raises(Invalid, match="Cannot remove the default partition spec"):
         apply(table(), update("remove-partition-specs", spec_ids=[0]))
-    made = apply(table(), add_spec(partition(3, "c")), use_spec(-1))
-    left = apply(made, update("remove-partition-specs", spec_ids=[0, 8]))
-    assert ids(left, "partition-specs", "spec-id") == [1]
+    metadata = apply(table(), add_spec(partition(3, "c")), use_spec(-1))
+    remaining = apply(metadata, update("remove-partition-specs", spec_ids=[0, 8]))
+    assert ids(remaining, "partition-specs", "spec-id") == [1]
     with pytest.raises(Invalid, match="unknown spec: 0"):
-        apply(left, use_spec(0))
+        apply(remaining, use_spec(0))
 
 
 def test_a_sort_order_gets_the_next_id_and_reuses_that_of_an_equal_one() -> None:
-    made = apply(table(), add_order(sort(1), **{"order-id": 9}), add_order(sort(2)), use_order(-1))
-    assert ids(made, "sort-orders", "order-id") == [0, 1, 2]
-    assert made["default-sort-order-id"] == 2
-    again = apply(made, add_order(sort(1), **{"order-id": 5}), use_order(-1))
-    assert ids(again, "sort-orders", "order-id") == [0, 1, 2]
-    assert again["default-sort-order-id"] == 1
-    none = apply(again, add_order(), use_order(-1))
+    metadata = apply(
+        table(), add_order(sort(1), **{"order-id": 9}), add_order(sort(2)), use_order(-1)
+    )
+    assert ids(metadata, "sort-orders", "order-id") == [0, 1, 2]
+    assert metadata["default-sort-order-id"] == 2
+    repeated_metadata = apply(metadata, add_order(sort(1), **{"order-id": 5}), use_order(-1))
+    assert ids(repeated_metadata, "sort-orders", "order-id") == [0, 1, 2]
+    assert repeated_metadata["default-sort-order-id"] == 1
+    none = apply(repeated_metadata, add_order(), use_order(-1))
     assert none["default-sort-order-id"] == 0
-    assert none["sort-orders"] == again["sort-orders"]
+    assert none["sort-orders"] == repeated_metadata["sort-orders"]
 
 
 def test_the_unsorted_order_is_0_even_if_it_comes_late() -> None:
     base = table(write_order=order(sort(1)))
     assert ids(base, "sort-orders", "order-id") == [1]
-    made = apply(base, add_order(), use_order(-1))
-    assert ids(made, "sort-orders", "order-id") == [1, 0]
-    assert made["default-sort-order-id"] == 0
+    metadata = apply(base, add_order(), use_order(-1))
+    assert ids(metadata, "sort-orders", "order-id") == [1, 0]
+    assert metadata["default-sort-order-id"] == 0
 
 
 def test_a_wrong_sort_order_is_refused() -> None:

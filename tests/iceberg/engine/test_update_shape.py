@@ -95,16 +95,16 @@ BASE = append(table(properties={"a": "1"}), 1, 2)
 def test_an_update_of_the_wrong_shape_is_invalid_and_never_a_crash(
     good: dict[str, Json], data: st.DataObject
 ) -> None:
-    place = data.draw(st.sampled_from(_places(good)))
+    path = data.draw(st.sampled_from(_places(good)))
     bad: list[Json] = [copy.deepcopy(good)]
     inside: Any = bad
-    for key in (0, *place)[:-1]:
+    for key in (0, *path)[:-1]:
         inside = inside[key]
-    last = (0, *place)[-1]
+    last_key = (0, *path)[-1]
     if data.draw(st.booleans()):
-        inside[last] = data.draw(JUNK)
+        inside[last_key] = data.draw(JUNK)
     else:
-        del inside[last]
+        del inside[last_key]
     before = copy.deepcopy(BASE)
     try:
         apply(BASE, *bad)

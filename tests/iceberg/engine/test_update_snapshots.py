@@ -58,18 +58,18 @@ def test_an_added_snapshot_is_seen_once_main_names_it() -> None:
     assert added["snapshots"] == [snapshot(1, vendor={"a": 1})]
     assert (added["current-snapshot-id"], added["last-sequence-number"]) == (-1, 1)
     assert log(added) == []
-    seen = apply(added, point(1), now_ms=CREATED_MS + 70)
-    assert seen["current-snapshot-id"] == 1
-    assert seen["refs"] == {"main": {"snapshot-id": 1, "type": "branch"}}
-    assert log(seen) == [
+    current = apply(added, point(1), now_ms=CREATED_MS + 70)
+    assert current["current-snapshot-id"] == 1
+    assert current["refs"] == {"main": {"snapshot-id": 1, "type": "branch"}}
+    assert log(current) == [
         (1, CREATED_MS + 70)
     ]  # it was there before: what happens now is the going to it
 
 
 def test_a_snapshot_that_is_added_and_shown_at_once_is_logged_with_its_own_time() -> None:
-    made = apply(table(), add(1), point(1), now_ms=CREATED_MS + 999)
-    assert log(made) == logged(1)
-    assert made["last-updated-ms"] == CREATED_MS + 999
+    metadata = apply(table(), add(1), point(1), now_ms=CREATED_MS + 999)
+    assert log(metadata) == logged(1)
+    assert metadata["last-updated-ms"] == CREATED_MS + 999
 
 
 def test_nulls_of_a_snapshot_are_left_out_since_readers_trip_over_them() -> None:
@@ -113,9 +113,9 @@ def test_a_snapshot_without_a_parent_may_have_the_last_sequence_number_but_none_
 
 def test_version_1_has_no_sequence_numbers_and_may_list_manifests() -> None:
     old: dict[str, Json] = {"snapshot-id": 5, "timestamp-ms": CREATED_MS, "manifests": ["a.avro"]}
-    made = apply(table(1), update("add-snapshot", snapshot=old))
-    assert made["snapshots"] == [old]
-    assert "last-sequence-number" not in made
+    metadata = apply(table(1), update("add-snapshot", snapshot=old))
+    assert metadata["snapshots"] == [old]
+    assert "last-sequence-number" not in metadata
     with pytest.raises(Invalid, match="Sequence number must be 0 in v1: 1"):
         apply(table(1), add(1))
     with pytest.raises(Invalid, match="lacks manifest-list"):
@@ -139,9 +139,9 @@ def test_version_3_numbers_the_rows_of_each_snapshot() -> None:
 
 def test_snapshots_that_are_passed_by_within_a_commit_are_not_in_the_log() -> None:
     base = append(table(), 1)
-    made = apply(base, add(2, 1), point(2), add(3, 2), point(3), add(4, 3), point(4))
-    assert log(made) == logged(1, 4)
-    assert made["current-snapshot-id"] == 4
+    metadata = apply(base, add(2, 1), point(2), add(3, 2), point(3), add(4, 3), point(4))
+    assert log(metadata) == logged(1, 4)
+    assert metadata["current-snapshot-id"] == 4
 
 
 def test_going_back_is_logged_at_the_time_of_the_commit() -> None:
@@ -159,14 +159,14 @@ def test_branches_and_tags_keep_their_limits_and_leave_the_log_alone() -> None:
         "max-snapshot-age-ms": 3,
         "max-ref-age-ms": 4,
     }
-    made = apply(base, point(1, "audit", "BRANCH", note="x", **limits), point(2, "v1", "tag"))
-    assert made["refs"] == {
+    metadata = apply(base, point(1, "audit", "BRANCH", note="x", **limits), point(2, "v1", "tag"))
+    assert metadata["refs"] == {
         "main": {"snapshot-id": 2, "type": "branch"},
         "audit": {"snapshot-id": 1, "type": "branch", "note": "x", **limits},
         "v1": {"snapshot-id": 2, "type": "tag"},
     }
-    assert log(made) == logged(1, 2)
-    assert apply(made, point(2, "v1", "tag", **{"max-ref-age-ms": None})) is made
+    assert log(metadata) == logged(1, 2)
+    assert apply(metadata, point(2, "v1", "tag", **{"max-ref-age-ms": None})) is metadata
 
 
 @pytest.mark.parametrize(
@@ -188,50 +188,51 @@ def test_a_wrong_ref_is_refused(sent: Json, why: str) -> None:
 def test_without_main_a_table_holds_nothing_but_keeps_its_snapshots() -> None:
     for version, nothing in ((2, -1), (3, None)):
         base = apply(append(table(2), 1), update("upgrade-format-version", format_version=version))
-        made = apply(base, update("remove-snapshot-ref", ref_name="main"))
-        assert (made["current-snapshot-id"], made["refs"]) == (nothing, {})
-        assert made["snapshots"] == base["snapshots"]
-        assert log(made) == logged(1)
+        metadata = apply(base, update("remove-snapshot-ref", ref_name="main"))
+        assert (metadata["current-snapshot-id"], metadata["refs"]) == (nothing, {})
+        assert metadata["snapshots"] == base["snapshots"]
+        assert log(metadata) == logged(1)
 
 
 def test_removed_snapshots_take_their_refs_and_statistics_along() -> None:
     base = apply(append(table(), 1, 2, 3), point(1, "old", "tag"), point(2, "kept", "tag"))
     base = apply(base, *statistics(1), *statistics(3))
-    made = apply(base, remove(1, 77))
-    assert made["snapshots"] == [snapshot(2, 1), snapshot(3, 2)]  # parents stay as they were
-    assert isinstance(made["refs"], dict)
-    assert made["refs"].keys() == {"main", "kept"}
-    assert made["statistics"] == made["partition-statistics"] == [file_of(3)]
+    metadata = apply(base, remove(1, 77))
+    assert metadata["snapshots"] == [snapshot(2, 1), snapshot(3, 2)]  # parents stay as they were
+    assert isinstance(metadata["refs"], dict)
+    assert metadata["refs"].keys() == {"main", "kept"}
+    assert metadata["statistics"] == metadata["partition-statistics"] == [file_of(3)]
 
 
 @pytest.mark.parametrize(
-    ("gone", "left"), [([1], [2, 3, 4]), ([2], [3, 4]), ([1, 2], [3, 4]), ([3], [4]), ([1, 3], [4])]
+    ("removed_ids", "remaining_ids"),
+    [([1], [2, 3, 4]), ([2], [3, 4]), ([1, 2], [3, 4]), ([3], [4]), ([1, 3], [4])],
 )
 def test_the_log_before_a_removed_snapshot_is_dropped(
-    gone: Sequence[int], left: Sequence[int]
+    removed_ids: Sequence[int], remaining_ids: Sequence[int]
 ) -> None:
-    made = apply(append(table(), 1, 2, 3, 4), remove(*gone))
-    assert log(made) == logged(*left)
+    metadata = apply(append(table(), 1, 2, 3, 4), remove(*removed_ids))
+    assert log(metadata) == logged(*remaining_ids)
 
 
 def test_removing_the_current_snapshot_removes_main() -> None:
-    made = apply(append(table(), 1, 2), remove(2))
-    assert (made["current-snapshot-id"], made["refs"]) == (-1, {})
-    assert log(made) == []
+    metadata = apply(append(table(), 1, 2), remove(2))
+    assert (metadata["current-snapshot-id"], metadata["refs"]) == (-1, {})
+    assert log(metadata) == []
 
 
 def test_a_table_without_a_log_can_forget_snapshots() -> None:
     base: Metadata = {**append(table(), 1, 2), "snapshot-log": []}
-    made = apply(base, remove(1))
-    assert log(made) == []
-    assert made["current-snapshot-id"] == 2
+    metadata = apply(base, remove(1))
+    assert log(metadata) == []
+    assert metadata["current-snapshot-id"] == 2
 
 
 def test_a_snapshot_can_be_added_and_removed_in_one_commit() -> None:
     base = append(table(), 1)
-    made = apply(base, add(2, 1), point(2), remove(2), point(1))
-    assert made["snapshots"] == base["snapshots"]
-    assert (made["current-snapshot-id"], made["last-sequence-number"]) == (1, 2)
+    metadata = apply(base, add(2, 1), point(2), remove(2), point(1))
+    assert metadata["snapshots"] == base["snapshots"]
+    assert (metadata["current-snapshot-id"], metadata["last-sequence-number"]) == (1, 2)
 
 
 MINUTE_MS = 60_000
@@ -258,13 +259,13 @@ def test_a_snapshot_from_the_future_is_refused() -> None:
 
 def test_statistics_are_one_file_of_each_kind_for_a_snapshot() -> None:
     base = append(table(), 1, 2)
-    made = apply(base, *statistics(1), *statistics(2), *statistics(1, 50))
+    metadata = apply(base, *statistics(1), *statistics(2), *statistics(1, 50))
     for key in ("statistics", "partition-statistics"):
-        assert made[key] == [file_of(2), file_of(1, 50)]
-    assert apply(made, *statistics(2)) is made
-    left = apply(made, update("remove-statistics", snapshot_id=1))
-    assert left["statistics"] == [file_of(2)]
-    assert left["partition-statistics"] == made["partition-statistics"]
-    left = apply(made, update("remove-partition-statistics", snapshot_id=2))
-    assert left["partition-statistics"] == [file_of(1, 50)]
-    assert left["statistics"] == made["statistics"]
+        assert metadata[key] == [file_of(2), file_of(1, 50)]
+    assert apply(metadata, *statistics(2)) is metadata
+    remaining = apply(metadata, update("remove-statistics", snapshot_id=1))
+    assert remaining["statistics"] == [file_of(2)]
+    assert remaining["partition-statistics"] == metadata["partition-statistics"]
+    remaining = apply(metadata, update("remove-partition-statistics", snapshot_id=2))
+    assert remaining["partition-statistics"] == [file_of(1, 50)]
+    assert remaining["statistics"] == metadata["statistics"]

@@ -112,14 +112,14 @@ def test_a_commit_adds_so_many_schemas_specs_and_orders_and_no_more() -> None:
 def test_of_two_schemas_that_mean_the_same_the_first_is_used_again() -> None:
     new = struct(column(1, "id"), column(9, "x"))
     base = apply(table(), update("add-schema", schema=new))
-    taken = apply(
+    metadata = apply(
         base,
         update("add-schema", schema=struct(column(1, "id"))),
         update("add-schema", schema=new),
         update("set-current-schema", schema_id=-1),
     )
-    assert taken["current-schema-id"] == 1
-    assert [each["schema-id"] for each in _objects(taken, "schemas")] == [0, 1, 2]
+    assert metadata["current-schema-id"] == 1
+    assert [each["schema-id"] for each in _objects(metadata, "schemas")] == [0, 1, 2]
 
 
 def test_a_schema_that_was_removed_in_the_same_commit_is_added_again() -> None:
@@ -154,12 +154,12 @@ def test_the_base_is_left_as_it_is_by_changes_of_its_maps() -> None:
 
 
 def _objects(metadata: Metadata, key: str) -> list[dict[str, Json]]:
-    found = metadata[key]
-    assert isinstance(found, list)
-    return [each for each in found if isinstance(each, dict)]
+    entries = metadata[key]
+    assert isinstance(entries, list)
+    return [each for each in entries if isinstance(each, dict)]
 
 
 def _map(metadata: Metadata, key: str) -> dict[str, Json]:
-    found = metadata[key]
-    assert isinstance(found, dict)
-    return found
+    entries = metadata[key]
+    assert isinstance(entries, dict)
+    return entries

@@ -14,7 +14,7 @@ from arco.iceberg.wire import CreateViewRequest
 from tests.iceberg.engine.test_columns import field, schema, with_holes
 
 UUID = "f79c3e09-677c-4bbd-a479-3f349cb785e7"
-PLACE = "s3://warehouse/db/view"
+LOCATION = "s3://warehouse/db/view"
 SCHEMA = schema(field(1, "id", "long"), field(2, "data", "string"))
 
 
@@ -47,38 +47,38 @@ def view(
         view_version=version() if view_version is None else view_version,
         properties=properties or {},
     )
-    return new_view(request, view_uuid=UUID, location=PLACE, now_ms=5_000)
+    return new_view(request, view_uuid=UUID, location=LOCATION, now_ms=5_000)
 
 
 def test_a_new_view_has_one_schema_and_one_version_with_numbers_of_ours() -> None:
     sent = version(number=7, schema_id=9, more={"default-catalog": None, "x-more": [1]})
     theirs: Object = {**SCHEMA, "schema-id": 9}
-    found = view(sent, {"comment": "c"}, theirs)
-    assert found == {
+    view_metadata = view(sent, {"comment": "c"}, theirs)
+    assert view_metadata == {
         "view-uuid": UUID,
         "format-version": 1,
-        "location": PLACE,
+        "location": LOCATION,
         "properties": {"comment": "c"},
         "schemas": [SCHEMA],
         "current-version-id": 1,
         "versions": [version(more={"timestamp-ms": 5_000, "x-more": [1]})],
         "version-log": [{"timestamp-ms": 5_000, "version-id": 1}],
     }
-    assert list(found)[:3] == ["view-uuid", "format-version", "location"]
-    assert check_view(found) is found
+    assert list(view_metadata)[:3] == ["view-uuid", "format-version", "location"]
+    assert check_view(view_metadata) is view_metadata
 
 
 def test_the_facts_of_a_view_are_those_of_its_current_version() -> None:
     facts = view_facts(view(properties={"k": "v"}))
-    assert (facts.view_uuid, facts.location, facts.version_id) == (UUID, PLACE, 1)
+    assert (facts.view_uuid, facts.location, facts.version_id) == (UUID, LOCATION, 1)
     assert facts.properties == {"k": "v"}
     assert [column.data_type for column in columns_of(facts.schema)] == ["bigint", "string"]
     assert view_facts({**view(), "properties": None}).properties == {}
 
 
 def test_another_implementation_reads_what_we_write() -> None:
-    found = view(version(sql(), sql("select 2", "trino")), {"comment": "c"})
-    theirs = ViewMetadata.model_validate_json(encode_metadata(found))
+    view_metadata = view(version(sql(), sql("select 2", "trino")), {"comment": "c"})
+    theirs = ViewMetadata.model_validate_json(encode_metadata(view_metadata))
     assert theirs.current_version_id == 1
     assert [each.root.dialect for each in theirs.versions[0].representations] == ["spark", "trino"]
 
@@ -93,8 +93,8 @@ def test_two_queries_in_one_dialect_are_refused_whatever_their_case() -> None:
 
 def test_kinds_of_representation_that_we_do_not_know_are_kept() -> None:
     other: Object = {"type": "plan", "bytes": "AA=="}
-    found = view(version(sql(), other, other))
-    assert found["versions"] == [version(sql(), other, other, more={"timestamp-ms": 5_000})]
+    view_metadata = view(version(sql(), other, other))
+    assert view_metadata["versions"] == [version(sql(), other, other, more={"timestamp-ms": 5_000})]
 
 
 @pytest.mark.parametrize(
@@ -165,23 +165,23 @@ def test_a_view_from_another_catalog_keeps_its_unknown_members() -> None:
 
 
 @given(with_holes({**view(properties={"a": "b"}), "x": None}))
-def test_wrong_metadata_are_refused_and_nothing_else_happens(found: Json) -> None:
-    if not isinstance(found, dict):
+def test_wrong_metadata_are_refused_and_nothing_else_happens(damaged_metadata: Json) -> None:
+    if not isinstance(damaged_metadata, dict):
         return
     try:
-        check_view(found)
+        check_view(damaged_metadata)
     except Invalid:
         return
-    view_facts(found)
+    view_facts(damaged_metadata)
 
 
 @given(with_holes(version()), with_holes(SCHEMA))
 def test_a_wrong_request_is_refused_and_nothing_else_happens(sent: Json, shown: Json) -> None:
     if not isinstance(sent, dict) or not isinstance(shown, dict):
         return
-    asked = CreateViewRequest(name="v", schema=shown, view_version=sent)
+    request = CreateViewRequest(name="v", schema=shown, view_version=sent)
     try:
-        found = new_view(asked, view_uuid=UUID, location=PLACE, now_ms=1)
+        metadata = new_view(request, view_uuid=UUID, location=LOCATION, now_ms=1)
     except Invalid:
         return
-    check_view(found)
+    check_view(metadata)

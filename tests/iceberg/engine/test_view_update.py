@@ -11,7 +11,7 @@ from arco.iceberg.engine.shape import Object
 from arco.iceberg.engine.view_metadata import check_view
 from arco.iceberg.engine.view_update import apply_view_updates, check_view_requirements
 from tests.iceberg.engine.test_columns import JSON, field, schema, with_holes
-from tests.iceberg.engine.test_view_metadata import PLACE, SCHEMA, UUID, sql, version, view
+from tests.iceberg.engine.test_view_metadata import LOCATION, SCHEMA, UUID, sql, version, view
 
 OTHER = schema(field(1, "some_id", "int"))
 FREE = {"replace.drop-dialect.allowed": "true"}
@@ -25,20 +25,20 @@ def applied(base: Metadata | None, *updates: Json, now_ms: int = 9_000) -> Metad
     return after
 
 
-def add_schema(found: Json) -> Object:
-    return {"action": "add-schema", "schema": found, "last-column-id": 2}
+def add_schema(schema: Json) -> Object:
+    return {"action": "add-schema", "schema": schema, "last-column-id": 2}
 
 
-def add_version(found: Json) -> Object:
-    return {"action": "add-view-version", "view-version": found}
+def add_version(view_version: Json) -> Object:
+    return {"action": "add-view-version", "view-version": view_version}
 
 
 def set_current(number: Json) -> Object:
     return {"action": "set-current-view-version", "view-version-id": number}
 
 
-def replace(found: Json) -> tuple[Object, Object]:
-    return add_version(found), set_current(-1)
+def replace(view_version: Json) -> tuple[Object, Object]:
+    return add_version(view_version), set_current(-1)
 
 
 def numbers(metadata: Metadata) -> list[Json]:
@@ -55,12 +55,12 @@ def logged(metadata: Metadata) -> list[Json]:
 
 def test_a_new_version_with_a_new_schema_becomes_the_current_one() -> None:
     base: Metadata = {**view(), "x-own": {"kept": True}}
-    found = applied(
+    metadata = applied(
         base,
         add_schema({**OTHER, "schema-id": 9}),
         *replace(version(sql("select 2"), number=2, schema_id=-1, more={"timestamp-ms": 7_000})),
     )
-    assert found == {
+    assert metadata == {
         **base,
         "schemas": [SCHEMA, {**OTHER, "schema-id": 1}],
         "current-version-id": 2,
@@ -76,11 +76,11 @@ def test_a_new_version_with_a_new_schema_becomes_the_current_one() -> None:
 
 
 def test_a_version_whose_number_is_taken_gets_the_next_one() -> None:
-    found = applied(view(properties=FREE), *replace(version(sql("select 2"), number=2)))
-    late = applied(found, *replace(version(sql("select 3", "trino"), number=2)))
-    assert numbers(late) == [1, 2, 3]
-    assert late["current-version-id"] == 3
-    far = applied(late, *replace(version(sql("select 4", "trino"), number=40)))
+    metadata = applied(view(properties=FREE), *replace(version(sql("select 2"), number=2)))
+    later_metadata = applied(metadata, *replace(version(sql("select 3", "trino"), number=2)))
+    assert numbers(later_metadata) == [1, 2, 3]
+    assert later_metadata["current-version-id"] == 3
+    far = applied(later_metadata, *replace(version(sql("select 4", "trino"), number=40)))
     assert numbers(far) == [1, 2, 3, 40]
 
 
@@ -108,34 +108,34 @@ def test_a_schema_that_says_the_same_is_used_again() -> None:
     spelt["identifier-field-ids"] = []
     assert applied(base, add_schema(spelt)) is base
     decimals = [schema(field(1, "d", kind, doc=None)) for kind in ("decimal(9,2)", "decimal(9, 2)")]
-    found = applied(base, *map(add_schema, decimals))
-    assert isinstance(found["schemas"], list)
-    assert len(found["schemas"]) == 2
+    metadata = applied(base, *map(add_schema, decimals))
+    assert isinstance(metadata["schemas"], list)
+    assert len(metadata["schemas"]) == 2
     identified = {**schema({**field(1, "id", "long"), "required": True})}
     other: Object = {**identified, "identifier-field-ids": [1]}
-    found = applied(base, add_schema(identified), add_schema(other))
-    assert isinstance(found["schemas"], list)
-    assert len(found["schemas"]) == 3
+    metadata = applied(base, add_schema(identified), add_schema(other))
+    assert isinstance(metadata["schemas"], list)
+    assert len(metadata["schemas"]) == 3
 
 
 def test_only_the_last_of_several_current_versions_is_logged() -> None:
-    found = applied(
+    metadata = applied(
         view(),
         *replace(version(sql("select 2"), number=2)),
         *replace(version(sql("select 3"), number=3)),
     )
-    assert logged(found) == [1, 3]
-    assert found["current-version-id"] == 3
+    assert logged(metadata) == [1, 3]
+    assert metadata["current-version-id"] == 3
 
 
 def test_properties_are_merged_and_those_that_are_not_there_are_gone_already() -> None:
     base = view(properties={"a": "1", "b": "2"})
-    found = applied(
+    metadata = applied(
         base,
         {"action": "set-properties", "updates": {"b": "3", "c": "4"}},
         {"action": "remove-properties", "removals": ["a", "missing"]},
     )
-    assert found == {**base, "properties": {"b": "3", "c": "4"}}
+    assert metadata == {**base, "properties": {"b": "3", "c": "4"}}
     older = applied(
         base,
         {"action": "set-properties", "updated": {"b": "3"}},
@@ -145,8 +145,8 @@ def test_properties_are_merged_and_those_that_are_not_there_are_gone_already() -
 
 
 def test_the_location_can_be_set() -> None:
-    found = applied(view(), {"action": "set-location", "location": "s3://elsewhere/v"})
-    assert found["location"] == "s3://elsewhere/v"
+    metadata = applied(view(), {"action": "set-location", "location": "s3://elsewhere/v"})
+    assert metadata["location"] == "s3://elsewhere/v"
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_the_location_can_be_set() -> None:
         [],
         [{"action": "assign-uuid", "uuid": UUID}],
         [{"action": "upgrade-format-version", "format-version": 1}],
-        [{"action": "set-location", "location": PLACE}],
+        [{"action": "set-location", "location": LOCATION}],
         [{"action": "set-properties", "updates": {}}],
         [{"action": "set-properties", "updates": {"a": "1"}}],
         [{"action": "remove-properties", "removals": ["missing"]}],
@@ -170,18 +170,24 @@ def test_what_changes_nothing_gives_back_the_base_itself(updates: list[Json]) ->
 
 
 def test_a_view_can_be_made_of_updates_alone() -> None:
-    found = applied(
+    metadata = applied(
         None,
         {"action": "assign-uuid", "uuid": UUID},
         {"action": "upgrade-format-version", "format-version": 1},
-        {"action": "set-location", "location": PLACE},
+        {"action": "set-location", "location": LOCATION},
         add_schema(SCHEMA),
         *replace(version(schema_id=-1, more={"timestamp-ms": 5_000})),
     )
-    assert found == view()
-    named: Object = {"action": "assign-uuid", "uuid": UUID}
-    placed: Object = {"action": "set-location", "location": PLACE}
-    for missing in ([], [named], [placed], [named, placed], [named, placed, add_schema(SCHEMA)]):
+    assert metadata == view()
+    assign_uuid: Object = {"action": "assign-uuid", "uuid": UUID}
+    placed: Object = {"action": "set-location", "location": LOCATION}
+    for missing in (
+        [],
+        [assign_uuid],
+        [placed],
+        [assign_uuid, placed],
+        [assign_uuid, placed, add_schema(SCHEMA)],
+    ):
         with pytest.raises(Invalid):
             apply_view_updates(None, missing, now_ms=1)
 
@@ -249,27 +255,27 @@ def replaced(base: Metadata, count: int, first: int = 2) -> Metadata:
 
 
 def test_the_ten_latest_versions_are_kept_by_default() -> None:
-    found = replaced(view(), 12)
-    assert numbers(found) == logged(found) == list(range(4, 14))
+    metadata = replaced(view(), 12)
+    assert numbers(metadata) == logged(metadata) == list(range(4, 14))
 
 
 def test_as_many_versions_are_kept_as_the_view_asks_for() -> None:
     keep = {"version.history.num-entries": "2"}
-    found = replaced(view(properties=keep), 3)
-    assert numbers(found) == logged(found) == [3, 4]
-    assert numbers(applied(found, set_current(3))) == [3, 4]
+    metadata = replaced(view(properties=keep), 3)
+    assert numbers(metadata) == logged(metadata) == [3, 4]
+    assert numbers(applied(metadata, set_current(3))) == [3, 4]
 
 
 def test_the_current_version_and_those_just_added_never_expire() -> None:
     keep = {"version.history.num-entries": "1"}
     base = replaced(view(), 2)
-    found = applied(base, {"action": "set-properties", "updates": {**keep}}, set_current(1))
-    assert numbers(found) == [1]
-    assert logged(found) == [1]
+    metadata = applied(base, {"action": "set-properties", "updates": {**keep}}, set_current(1))
+    assert numbers(metadata) == [1]
+    assert logged(metadata) == [1]
     more = [add_version(version(sql(f"select {n}"), number=n)) for n in (10, 11)]
-    found = applied(base, {"action": "set-properties", "updates": {**keep}}, *more)
-    assert numbers(found) == [3, 10, 11]
-    assert logged(found) == [3]
+    metadata = applied(base, {"action": "set-properties", "updates": {**keep}}, *more)
+    assert numbers(metadata) == [3, 10, 11]
+    assert logged(metadata) == [3]
 
 
 def test_the_log_forgets_everything_before_a_version_that_is_gone() -> None:
@@ -279,9 +285,9 @@ def test_the_log_forgets_everything_before_a_version_that_is_gone() -> None:
     assert logged(base) == [1, 2, 1, 3]
     base = applied(base, set_current(1))
     keep = {"version.history.num-entries": "2"}
-    found = applied(base, {"action": "set-properties", "updates": {**keep}})
-    assert numbers(found) == [1, 3]
-    assert logged(found) == [1, 3, 1]
+    metadata = applied(base, {"action": "set-properties", "updates": {**keep}})
+    assert numbers(metadata) == [1, 3]
+    assert logged(metadata) == [1, 3, 1]
 
 
 @pytest.mark.parametrize("entries", ["0", "-1", "many", "", "1" * 20])
@@ -295,8 +301,8 @@ def test_a_history_has_a_length_that_is_a_number(entries: str) -> None:
 
 
 def test_a_view_whose_numbers_are_used_up_takes_no_more_versions() -> None:
-    last = 2**31 - 1
-    base = applied(view(), *replace(version(sql("select 2"), number=last)))
+    last_id = 2**31 - 1
+    base = applied(view(), *replace(version(sql("select 2"), number=last_id)))
     with pytest.raises(Invalid, match="no number left"):
         applied(base, *replace(version(sql("select 3"), number=1)))
 

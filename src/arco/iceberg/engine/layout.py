@@ -57,7 +57,7 @@ def set_current_schema(draft: TableDraft, update: Object) -> None:
     """Make a schema current; the names of all partition fields must be valid with it."""
     schema_id = shape.integer(update, "schema-id", "set-current-schema")
     if schema_id == LAST_ADDED:
-        schema_id = _last(draft.last_schema_id, "schema")
+        schema_id = _last_added(draft.last_schema_id, "schema")
     if schema_id == draft.number("current-schema-id"):
         return
     schema = draft.schema(schema_id)
@@ -100,7 +100,7 @@ def set_default_spec(draft: TableDraft, update: Object) -> None:
     """Make a spec the default of writers."""
     spec_id = shape.integer(update, "spec-id", "set-default-spec")
     if spec_id == LAST_ADDED:
-        spec_id = _last(draft.last_spec_id, "spec")
+        spec_id = _last_added(draft.last_spec_id, "spec")
     if spec_id == draft.number("default-spec-id"):
         return
     if draft.spec(spec_id) is None:
@@ -131,7 +131,7 @@ def set_default_sort_order(draft: TableDraft, update: Object) -> None:
     """Make a sort order the default of writers."""
     order_id = shape.integer(update, "sort-order-id", "set-default-sort-order")
     if order_id == LAST_ADDED:
-        order_id = _last(draft.last_order_id, "sort order")
+        order_id = _last_added(draft.last_order_id, "sort order")
     if order_id == draft.number("default-sort-order-id"):
         return
     if draft.order(order_id) is None:
@@ -174,7 +174,7 @@ def _add(draft: TableDraft, layout_list: _LayoutList, new_layout: Object, next_i
     return fingerprints[own]
 
 
-def _last(last_id: int | None, thing: str) -> int:
+def _last_added(last_id: int | None, thing: str) -> int:
     if last_id is None:
         raise Invalid(f"Cannot set last added {thing}: no {thing} has been added")
     return last_id
@@ -186,6 +186,6 @@ def _ids(update: Object, key: str, label: str) -> set[int]:
 
 def _drop(draft: TableDraft, key: str, id_key: str, ids: set[int]) -> None:
     layouts = draft.objects(key)
-    kept = [each for each in layouts if each[id_key] not in ids]
-    if len(kept) < len(layouts):
-        draft.replace(key, kept)
+    kept_layouts = [each for each in layouts if each[id_key] not in ids]
+    if len(kept_layouts) < len(layouts):
+        draft.replace(key, kept_layouts)

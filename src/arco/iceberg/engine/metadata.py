@@ -151,10 +151,10 @@ def encode_metadata(metadata: Metadata) -> bytes:
 def refs_only(metadata: Metadata) -> Metadata:
     """The metadata with only the snapshots that a branch or tag names."""
     named_ids = {ref["snapshot-id"] for ref in refs_of(metadata).values()}
-    kept: list[Json] = [
+    kept_snapshots: list[Json] = [
         each for each in objects_of(metadata, "snapshots") if each["snapshot-id"] in named_ids
     ]
-    return {**metadata, "snapshots": kept}
+    return {**metadata, "snapshots": kept_snapshots}
 
 
 def objects_of(metadata: Metadata, key: str) -> list[Object]:

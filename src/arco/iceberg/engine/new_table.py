@@ -58,8 +58,8 @@ def _fresh_spec(sent: Object | None, old: SchemaIndex, new: SchemaIndex) -> Obje
     spec = partition_spec.read_spec(sent or {"fields": []})
     fields: list[Json] = []
     for each in partition_spec.fields_of(spec):
-        kept = {key: value for key, value in each.items() if key != "field-id"}
-        fields.append({**kept, "source-id": _fresh_source(each, old, new, "partition")})
+        new_field = {key: value for key, value in each.items() if key != "field-id"}
+        fields.append({**new_field, "source-id": _fresh_source(each, old, new, "partition")})
     return {**spec, "spec-id": 0, "fields": fields}
 
 
