@@ -15,13 +15,12 @@ from pyspark.sql import SparkSession
 from arco.compactor.domain_compactor import CycleReport, DomainCompactor
 from arco.compactor.spark.engine import SparkEngine
 from arco.compactor.spark.session import open_session
-from arco.compactor.spark.store_spec import make_store_spec
 from arco.core.errors import Corrupt
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.storage.address import Address
 from arco.storage.local import LocalBackend
-from arco.storage.open import open_store
+from arco.storage.open import make_store_spec, open_store
 from arco.storage.roles import Role
 from arco.storage.store import Store
 from bench.figure import Figure

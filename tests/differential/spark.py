@@ -6,11 +6,11 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from arco.compactor.spark.store_spec import make_store_spec
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, LINEAGE_DOMAIN, SEARCH_DOMAIN
 from arco.storage.address import parse_address
+from arco.storage.open import make_store_spec
 from tests.differential.comparison import reference
 from tests.differential.environment import Site, new_site
 from tests.differential.history import history_of

@@ -10,10 +10,10 @@ import json
 from arco.compactor.engine import CompactionEngine
 from arco.compactor.spark.engine import JobSizes, SparkEngine
 from arco.compactor.spark.session import open_session
-from arco.compactor.spark.store_spec import make_store_spec
 from arco.core.runtime import Runtime, system_runtime
 from arco.core.scope import Scope
 from arco.storage.address import parse_address
+from arco.storage.open import make_store_spec
 from arco.storage.roles import Role
 from tests.compactor.engine_contract import DOMAIN, EngineSetup
 from tests.compactor.histories import expected, merge_parts

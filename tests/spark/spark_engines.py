@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from arco.compactor.spark.store_spec import make_store_spec
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.storage.address import parse_address
+from arco.storage.open import make_store_spec
 from arco.storage.roles import Role
 from tests.compactor.engine_contract import EngineSetup
 from tests.stores import open_bench

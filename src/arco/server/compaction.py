@@ -62,7 +62,7 @@ async def open_compaction(
     """
     from arco.compactor.spark.engine import SparkEngine
     from arco.compactor.spark.session import open_session
-    from arco.compactor.spark.store_spec import make_store_spec
+    from arco.storage.open import make_store_spec
 
     spec = make_store_spec(address.address(), address.scope(), fsync=not address.no_fsync)
     tasks = store.runtime.tasks
@@ -98,7 +98,7 @@ async def compact_with_session(
     """Compact all events on the Spark of a caller, which stays open."""
     from arco.compactor.spark.engine import SparkEngine
     from arco.compactor.spark.session import open_sibling_session
-    from arco.compactor.spark.store_spec import make_store_spec
+    from arco.storage.open import make_store_spec
 
     spec = make_store_spec(address.address(), address.scope(), fsync=not address.no_fsync)
     own_session = await store.runtime.tasks.in_thread(lambda: open_sibling_session(session))

@@ -6,6 +6,8 @@ cost one create and one read. `race_put_if_absent` is the thorough check of `arc
 
 from pathlib import Path
 
+import msgspec
+
 from arco.core.errors import Conflict, Unsupported
 from arco.core.ids import new_ulid
 from arco.core.json import encode
@@ -49,6 +51,45 @@ def open_backend(
 
     own = signer if address.scheme == "memory" else None
     return CloudBackend(connect(address), runtime, root=address.prefix, signer=own)
+
+
+class StoreSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """How another process opens a store and a workspace in it: everything but secrets.
+
+    Secrets come from the environment of that process, or from the identity of its machine.
+    """
+
+    scheme: str
+    place: str
+    prefix: str = ""
+    options: dict[str, str] = msgspec.field(default_factory=dict)
+    tenant: str = "default"
+    workspace: str = "default"
+    fsync: bool = True
+
+    def open(self, runtime: Runtime) -> Store:
+        """The store with the compactor's role; the sender has already checked that it is conformant."""
+        address = Address(self.scheme, self.place, self.prefix, self.options)
+        backend = open_backend(address, runtime, fsync=self.fsync)
+        scope = Scope(tenant=self.tenant, workspace=self.workspace)
+        return Store(backend, runtime, scope=scope, role=Role.COMPACTOR)
+
+
+def make_store_spec(address: Address, scope: Scope, *, fsync: bool = True) -> StoreSpec:
+    """The spec of a store; `Unsupported` for one that other processes cannot open."""
+    if address.scheme == "memory":
+        raise Unsupported(
+            "other processes cannot open a store in memory: use another store for Spark"
+        )
+    return StoreSpec(
+        scheme=address.scheme,
+        place=address.location,
+        prefix=address.prefix,
+        options=address.options,
+        tenant=scope.tenant,
+        workspace=scope.workspace,
+        fsync=fsync,
+    )
 
 
 async def open_store(

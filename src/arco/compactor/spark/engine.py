@@ -34,7 +34,6 @@ from arco.compactor.spark.messages import (
     MessageKind,
     TaskMessage,
 )
-from arco.compactor.spark.store_spec import StoreSpec
 from arco.compactor.spark.tasks import (
     FinishTask,
     FoldSmallTask,
@@ -47,6 +46,7 @@ from arco.core.errors import ArcoError, Unavailable
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
 from arco.core.tasks import Task
+from arco.storage.open import StoreSpec
 
 _MAX_SHARDS = 64  # most tables have 64 buckets, and a shard is at least a bucket
 

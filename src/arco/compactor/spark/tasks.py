@@ -35,7 +35,6 @@ from arco.compactor.spark.messages import (
     to_batches,
     to_message,
 )
-from arco.compactor.spark.store_spec import StoreSpec
 from arco.compactor.state_file_writer import encode_state_file
 from arco.core import json
 from arco.core.clock import utc
@@ -48,6 +47,7 @@ from arco.fold.fold import fold
 from arco.fold.tier2 import TIER2
 from arco.ledger.envelope import Envelope, Source
 from arco.ledger.segment import Segment
+from arco.storage.open import StoreSpec
 from arco.storage.store import Store
 
 Batches = Iterable[pa.RecordBatch]
