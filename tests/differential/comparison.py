@@ -50,39 +50,39 @@ def in_order(table: StateTable, rows: pa.Table) -> pa.Table:
     return rows.take(order).combine_chunks()
 
 
-def differences(way: str, wanted: Tables, found: Tables) -> list[str]:
+def differences(way: str, wanted: Tables, actual: Tables) -> list[str]:
     """What another way has come to, if that is not the same."""
     return [
-        f"{way}: {name}: {_difference(name, wanted.get(name), found.get(name))}"
-        for name in sorted(wanted.keys() | found.keys())
-        if not _same(wanted.get(name), found.get(name))
+        f"{way}: {name}: {_difference(name, wanted.get(name), actual.get(name))}"
+        for name in sorted(wanted.keys() | actual.keys())
+        if not _same(wanted.get(name), actual.get(name))
     ]
 
 
 def placeless(tables: Tables) -> Tables:
     """Without where the lines of the quarantine lie, so that other layouts can be compared."""
-    found = dict(tables)
-    rows = found.pop(QUARANTINE.name, None)
+    stripped = dict(tables)
+    rows = stripped.pop(QUARANTINE.name, None)
     if rows is None:
-        return found
+        return stripped
     lines = {repr(_without_place(row)): _without_place(row) for row in rows.to_pylist()}
     ordered = [lines[name] for name in sorted(lines)]
     schema = pa.schema([field for field in QUARANTINE.schema if field.name not in _PLACE])
-    found[QUARANTINE.name] = pa.Table.from_pylist(ordered, schema)
-    return found
+    stripped[QUARANTINE.name] = pa.Table.from_pylist(ordered, schema)
+    return stripped
 
 
 def _without_place(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in _PLACE}
 
 
-def _same(wanted: pa.Table | None, found: pa.Table | None) -> bool:
-    return wanted is not None and found is not None and bool(wanted.equals(found))
+def _same(wanted: pa.Table | None, actual: pa.Table | None) -> bool:
+    return wanted is not None and actual is not None and bool(wanted.equals(actual))
 
 
-def _difference(name: str, wanted: pa.Table | None, found: pa.Table | None) -> str:
+def _difference(name: str, wanted: pa.Table | None, actual: pa.Table | None) -> str:
     """The first row that is not the same in both, and what of it."""
-    ours, theirs = (_by_key(name, each) for each in (wanted, found))
+    ours, theirs = (_by_key(name, each) for each in (wanted, actual))
     for key in [*ours, *theirs]:
         one, other = ours.get(key), theirs.get(key)
         if one is None or other is None:
@@ -96,8 +96,8 @@ def _difference(name: str, wanted: pa.Table | None, found: pa.Table | None) -> s
 
 def _by_key(name: str, rows: pa.Table | None) -> dict[str, dict[str, Any]]:
     key = [part for part in _KEYS[name] if rows is None or part in rows.column_names]
-    found = [] if rows is None else rows.to_pylist()
-    return {repr([row[part] for part in key] or row): row for row in found}
+    row_list = [] if rows is None else rows.to_pylist()
+    return {repr([row[part] for part in key] or row): row for row in row_list}
 
 
 def reference(history: History) -> Tables:
@@ -127,23 +127,23 @@ def other_orders(rng: Random, history: History, wanted: Tables) -> list[str]:
     """What is wrong when the lines come in another order, twice, in pieces."""
     segments = crooked(rng, history)
     at_once = folded(history.domain, read(history.domain, segments, history.bounds).rows)
-    found = bit_by_bit(rng, history, segments)
+    piecewise = bit_by_bit(rng, history, segments)
     return [
         *differences("another order", placeless(wanted), placeless(at_once)),
-        *differences("bit by bit", at_once, found),
+        *differences("bit by bit", at_once, piecewise),
     ]
 
 
 _Rows = dict[tuple[Any, ...], dict[str, Any]]
 
 
-def check_oracle(history: History, found: Tables) -> list[str]:
+def check_oracle(history: History, tables: Tables) -> list[str]:
     """How the rows of a history differ from those of the oracle."""
-    wrong = _quarantine(history, found)
+    wrong = _quarantine(history, tables)
     if history.domain != EXECUTIONS_DOMAIN:
         return wrong
     for name, rows in foretell(history).items():
-        seen = _visible_by_key(found, name)
+        seen = _visible_by_key(tables, name)
         if seen.keys() != rows.keys():
             wrong.append(f"oracle: {name}: there are {sorted(seen)}, not {sorted(rows)}")
             continue
@@ -152,21 +152,21 @@ def check_oracle(history: History, found: Tables) -> list[str]:
     return wrong
 
 
-def _visible_by_key(found: Tables, name: str) -> _Rows:
+def _visible_by_key(tables: Tables, name: str) -> _Rows:
     """Rows with all columns that say something, by their keys."""
-    if name not in found:
+    if name not in tables:
         return {}
     table = TIER2[EXECUTIONS_DOMAIN][name]
-    rows = found[name].select([*table.visible, OCCURRED]).to_pylist()
+    rows = tables[name].select([*table.visible, OCCURRED]).to_pylist()
     return {tuple(row.pop(part) for part in table.key): row for row in rows}
 
 
-def _quarantine(history: History, found: Tables) -> list[str]:
+def _quarantine(history: History, tables: Tables) -> list[str]:
     """The quarantine holds all lines that cannot be folded, unchanged, and no others."""
     wanted = {
         event.line.decode(errors="replace") for event in history.events if event.envelope is None
     }
-    rows = found[QUARANTINE.name].to_pylist() if QUARANTINE.name in found else []
+    rows = tables[QUARANTINE.name].to_pylist() if QUARANTINE.name in tables else []
     kept = {row["body"] for row in rows if row["reason"] is not None}
     if QUARANTINE.name in history.bounds:
         wanted &= kept  # the oldest may have been let go

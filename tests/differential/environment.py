@@ -28,9 +28,9 @@ def hand_clock() -> HandClock:
 
 def mixed(rng: Random, lines: list[bytes]) -> list[bytes]:
     """In another order, and some of them twice or more."""
-    found = [*lines, *rng.choices(lines, k=rng.randrange(len(lines)))]
-    rng.shuffle(found)
-    return found
+    shuffled = [*lines, *rng.choices(lines, k=rng.randrange(len(lines)))]
+    rng.shuffle(shuffled)
+    return shuffled
 
 
 def cut(rng: Random, lines: list[bytes], most: int = 9) -> Batches:
@@ -48,12 +48,12 @@ def in_streams(rng: Random, runtime: Runtime, pieces: Batches) -> dict[SegmentRe
     """Each piece as a segment of one of several streams."""
     streams = [new_ulid(runtime) for _ in range(rng.randint(1, 3))]
     lengths = dict.fromkeys(streams, 0)
-    found = {}
+    segments = {}
     for piece in pieces:
         stream = rng.choice(streams)
-        found[SegmentRef(stream, lengths[stream])] = piece
+        segments[SegmentRef(stream, lengths[stream])] = piece
         lengths[stream] += 1
-    return found
+    return segments
 
 
 def straight(history: History) -> dict[SegmentRef, list[bytes]]:

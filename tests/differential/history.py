@@ -72,8 +72,8 @@ class ExecutionStory:
         else:
             yield self._step("task_completed", **named, status="FAILED", error_message="no")
         if self._rng.random() < 0.5:
-            again = {**named, "attempt": named["attempt"] + 1}
-            yield self._step("task_retry_scheduled", **again, reason="try again")
+            next_attempt = {**named, "attempt": named["attempt"] + 1}
+            yield self._step("task_retry_scheduled", **next_attempt, reason="try again")
 
     def _success(self, named: dict[str, Any]) -> Iterator[Step]:
         rng = self._rng
@@ -165,8 +165,8 @@ def _steps(rng: Random, domain: str) -> list[Step]:
 
 @cache
 def _kinds(domain: str) -> list[EventKind]:
-    found = [kind for kind in KINDS if kind.domain in (domain, ANY_DOMAIN)]
-    return sorted(found, key=lambda kind: (kind.name, kind.version))
+    kinds = [kind for kind in KINDS if kind.domain in (domain, ANY_DOMAIN)]
+    return sorted(kinds, key=lambda kind: (kind.name, kind.version))
 
 
 class _Maker:

@@ -136,10 +136,10 @@ class DomainLifecycle:
                 )
                 for ref in await snapshot.files_of(table)
             ]
-            found = tail_rows(ledger_tail, DomainTable(self._domain, table))
-            if found.num_rows:
-                buckets = frozenset(table.buckets_of(found))
-                pieces.append(FileRows(found, tail=True, buckets=buckets))
+            ledger_rows = tail_rows(ledger_tail, DomainTable(self._domain, table))
+            if ledger_rows.num_rows:
+                buckets = frozenset(table.buckets_of(ledger_rows))
+                pieces.append(FileRows(ledger_rows, tail=True, buckets=buckets))
             rows = retain(table, merge(table, pieces), bounds.get(name))
             if rows.num_rows:
                 read[name] = in_order(table, rows)
@@ -173,10 +173,10 @@ async def compacted(
         if rng.random() < pace.pause:
             wrong += await _publish(lifecycle)
     wrong += await _publish(lifecycle)
-    found = await lifecycle.rows()
+    published_rows = await lifecycle.rows()
     own = folded(history.domain, read(history.domain, lifecycle.segments, history.bounds).rows)
-    wrong += differences("published", own, found)
-    wrong += differences("published, another layout", placeless(wanted), placeless(found))
+    wrong += differences("published", own, published_rows)
+    wrong += differences("published, another layout", placeless(wanted), placeless(published_rows))
     if pace.rebuilds:
         wrong += await _rebuilt(lifecycle)
     tally += lifecycle.tally

@@ -44,8 +44,8 @@ class OracleEvent:
 
     def time(self, name: str) -> datetime:
         """A time of the payload, or else the time of the event."""
-        found = self.get(name)
-        return self.occurred if found is None else moment(found)
+        value = self.get(name)
+        return self.occurred if value is None else moment(value)
 
     def order(self, sticky: int = 0, causal: int = 0, rank: int = 0) -> Order:
         """Sticky first, then causal, then the rank, and clocks last."""
@@ -80,24 +80,24 @@ class Row:
             if value is not None:
                 self._facts[name] = min(value, self._facts.get(name, value))
 
-    def problems(self, found: Values) -> list[str]:
+    def problems(self, actual: Values) -> list[str]:
         """How the actual row differs."""
         wrong = [
-            f"{name} is {found[name]!r}, not {value!r}"
+            f"{name} is {actual[name]!r}, not {value!r}"
             for name, value in self._facts.items()
-            if found[name] != value
+            if actual[name] != value
         ]
         expected = {*self._facts}
         for _, tied in self._groups.values():
             expected |= {*tied[0]}
-            if not any(each.items() <= found.items() for each in tied):
-                seen = {name: found[name] for name in tied[0]}
+            if not any(each.items() <= actual.items() for each in tied):
+                seen = {name: actual[name] for name in tied[0]}
                 wrong.append(f"{seen} should be {' or '.join(map(str, tied))}")
-        unset = {*found} - expected
+        unset = {*actual} - expected
         return wrong + [
-            f"{name} is {found[name]!r}, which no event set"
+            f"{name} is {actual[name]!r}, which no event set"
             for name in sorted(unset)
-            if found[name] is not None
+            if actual[name] is not None
         ]
 
 
@@ -105,7 +105,7 @@ Key = tuple[str, ...]
 Rows = dict[Key, Row]
 
 _EXECUTION_RANKS = ("PENDING", "RUNNING", "FAILED", "CANCELLED", "SUCCESS")
-_KNOWN = ("pipeline_id", "pipeline_name", "trigger_type", "triggered_by", "run_key", "plan_id")
+_RUN_FIELDS = ("pipeline_id", "pipeline_name", "trigger_type", "triggered_by", "run_key", "plan_id")
 _OUTCOME = (
     *("input_tables", "output_tables", "input_partitions", "output_partitions", "rows_read"),
     *("rows_written", "bytes_read", "bytes_written"),
@@ -162,7 +162,7 @@ def _execution(rows: Rows, event: OracleEvent) -> None:
         duration_ms=event.get("duration_ms"),
         error_message=event.get("reason" if event.name == "cancel_requested" else "error_message"),
     )
-    row.largest(**{name: event.get(name) for name in _KNOWN}, _occurred_at=event.occurred)
+    row.largest(**{name: event.get(name) for name in _RUN_FIELDS}, _occurred_at=event.occurred)
     if event.name == "execution_started" or (done and event.get("started_at") is not None):
         row.smallest(started_at=event.time("started_at"))
 
@@ -300,8 +300,8 @@ def _check(rows: Rows, event: OracleEvent) -> None:
 
 
 def _attempt(event: OracleEvent) -> int:
-    found = event.get("attempt")
-    return 1 if found is None else int(found)
+    number = event.get("attempt")
+    return 1 if number is None else int(number)
 
 
 def _values(named: dict[str, Any]) -> list[tuple[str, str]] | None:

@@ -64,14 +64,14 @@ _MOST = 3  # items of a list
 
 def payload_of(rng: Random, payload: type[msgspec.Struct]) -> dict[str, Any]:
     """A payload as it is sent; some are refused for what no type can say."""
-    return _struct(rng, _known(payload))
+    return _struct(rng, _struct_type(payload))
 
 
 @cache
-def _known(payload: type[msgspec.Struct]) -> inspect.StructType:
-    found = inspect.type_info(payload)
-    assert isinstance(found, inspect.StructType)
-    return found
+def _struct_type(payload: type[msgspec.Struct]) -> inspect.StructType:
+    struct_type = inspect.type_info(payload)
+    assert isinstance(struct_type, inspect.StructType)
+    return struct_type
 
 
 def _struct(rng: Random, kind: inspect.StructType) -> dict[str, Any]:

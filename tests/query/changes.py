@@ -34,8 +34,8 @@ _COLUMNS = ("id", "x", "y", "z")
 class Changes:
     """Makes changes at random; small sets of names make them meet."""
 
-    def __init__(self, here: Workspace, seed: int) -> None:
-        self._here = here
+    def __init__(self, space: Workspace, seed: int) -> None:
+        self._workspace = space
         self._random = Random(seed)
         self._ids: list[str] = []
         self.done = 0
@@ -45,7 +45,9 @@ class Changes:
         goal = self.done + count
         while self.done < goal:
             try:
-                done = await self._here.do(self._request(), f"user:{self._random.randrange(3)}")
+                done = await self._workspace.do(
+                    self._request(), f"user:{self._random.randrange(3)}"
+                )
             except Corrupt:
                 raise
             except ArcoError:

@@ -36,10 +36,10 @@ def rows_of(table: StateTable, *rows: Mapping[str, Any], order: int = 1) -> pa.T
 class Publishing:
     """Publishes manifests of one domain."""
 
-    def __init__(self, here: Workspace, domain: str) -> None:
-        self._here = here
+    def __init__(self, space: Workspace, domain: str) -> None:
+        self._workspace = space
         self._domain = domain
-        self._publisher = Publisher(here.store(Role.COMPACTOR), domain)
+        self._publisher = Publisher(space.store(Role.COMPACTOR), domain)
 
     async def tail(
         self,
@@ -56,7 +56,7 @@ class Publishing:
             tail[table.name] = (*tail.get(table.name, ()), ref)
         change = ManifestChange(
             kind=CommitKind.FOLD,
-            commit_ulid=new_ulid(self._here.runtime),
+            commit_ulid=new_ulid(self._workspace.runtime),
             tail=tail,
             base=Base() if parent is None else parent.base,
             changes_rows=True,
@@ -74,11 +74,11 @@ class Publishing:
         files = self._bucket_files(table, fold(table, rows))
         index[table.name] = {str(ref.buckets[0]): ref for ref, _ in files}
         raw = json.encode(BaseIndex(tables=index))
-        path = index_path(self._domain, new_ulid(self._here.runtime))
+        path = index_path(self._domain, new_ulid(self._workspace.runtime))
         named = Ref(path=path, sha256=sha256_hex(raw))
         change = ManifestChange(
             kind=CommitKind.MERGE,
-            commit_ulid=new_ulid(self._here.runtime),
+            commit_ulid=new_ulid(self._workspace.runtime),
             tail={} if parent is None else parent.tail,
             base=Base(index=named),
             files=[*files, (named, raw)],
@@ -99,5 +99,5 @@ class Publishing:
 
     def _file(self, table: StateTable, rows: pa.Table) -> tuple[FileRef, bytes]:
         assert table is TIER2[self._domain][table.name]
-        path = file_path(self._domain, table, new_ulid(self._here.runtime))
+        path = file_path(self._domain, table, new_ulid(self._workspace.runtime))
         return encode_state_file(table, fold(table, rows), path)

@@ -80,9 +80,9 @@ async def _duck(root: Path, snapshot: Snapshot) -> duckdb.DuckDBPyConnection:
     duck = duckdb.connect()
     duck.execute("SET timezone = 'UTC'")
     for table in TIER1.values():
-        found = [next(root.rglob(ref.path)) for ref in await snapshot.files_of(table)]
-        if found:
-            duck.execute(_fold(table, [str(file) for file in found]))
+        files = [next(root.rglob(ref.path)) for ref in await snapshot.files_of(table)]
+        if files:
+            duck.execute(_fold(table, [str(file) for file in files]))
         else:
             duck.register(f"all_{table.name}", table.schema.empty_table())
     names = {name: ", ".join(f'"{c}"' for c in table.visible) for name, table in TIER1.items()}
@@ -123,19 +123,19 @@ def _same(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 async def test_another_engine_over_the_same_files_gives_the_same(seed: int, tmp_path: Path) -> None:
     root = tmp_path / "store"
     answered = 0
-    async with workspace(root) as here:
-        await here.schema("a")
-        await here.table("a", "t", id="bigint", x="date")
-        changes = Changes(here, seed)
+    async with workspace(root) as space:
+        await space.schema("a")
+        await space.table("a", "t", id="bigint", x="date")
+        changes = Changes(space, seed)
         for _ in range(3):
             await changes.make(14)
             if seed % 2:
-                await here.compactor.merge()
+                await space.compactor.merge()
                 await changes.make(3)
-            snapshot = await here.reader().head()
+            snapshot = await space.reader().head()
             duck = await _duck(root, snapshot)
             for sql in QUESTIONS:
-                ours = _same(await here.ask(sql, as_of=str(snapshot.number)))
+                ours = _same(await space.ask(sql, as_of=str(snapshot.number)))
                 theirs = _same(_ask(duck, sql))
                 assert ours == theirs, sql
                 answered += len(ours)
@@ -145,35 +145,37 @@ async def test_another_engine_over_the_same_files_gives_the_same(seed: int, tmp_
 
 async def test_an_old_number_is_answered_from_its_own_files(tmp_path: Path) -> None:
     root = tmp_path / "store"
-    async with workspace(root) as here:
-        await here.schema("a")
-        await here.table("a", "t", id="bigint")
-        changes = Changes(here, 99)
+    async with workspace(root) as space:
+        await space.schema("a")
+        await space.table("a", "t", id="bigint")
+        changes = Changes(space, 99)
         await changes.make(40)
-        head = await here.reader().head()
+        head = await space.reader().head()
         for number in range(2, head.number, 5):
-            duck = await _duck(root, await here.reader().at_number(number))
+            duck = await _duck(root, await space.reader().at_number(number))
             sql = "SELECT * FROM system.tables ORDER BY table_id"
             theirs = _same(_ask(duck, sql))
-            assert _same(await here.ask(sql, as_of=str(number))) == theirs
+            assert _same(await space.ask(sql, as_of=str(number))) == theirs
             duck.close()
 
 
 async def test_whatever_is_not_live_stands_among_the_dropped(tmp_path: Path) -> None:
-    async with workspace() as here:
-        await here.schema("a")
-        await here.table("a", "t", id="bigint")
-        await Changes(here, 7).make(40)
-        snapshot = await here.reader().head()
-        gone = await here.ask("SELECT * FROM system.dropped_objects WHERE kind <> 'COLUMN'")
-        live = set(await here.column("SELECT id FROM system.objects"))
-        assert gone
-        assert not live & {row["id"] for row in gone}
-        for row in gone:
-            found = await snapshot.find(row["id"], dropped=True)
-            assert not await snapshot.is_live(found.row)
-            assert row["name"] == found.row.name
-            own = found.row.dropped_at
+    async with workspace() as space:
+        await space.schema("a")
+        await space.table("a", "t", id="bigint")
+        await Changes(space, 7).make(40)
+        snapshot = await space.reader().head()
+        dropped_rows = await space.ask(
+            "SELECT * FROM system.dropped_objects WHERE kind <> 'COLUMN'"
+        )
+        live = set(await space.column("SELECT id FROM system.objects"))
+        assert dropped_rows
+        assert not live & {row["id"] for row in dropped_rows}
+        for row in dropped_rows:
+            details = await snapshot.find(row["id"], dropped=True)
+            assert not await snapshot.is_live(details.row)
+            assert row["name"] == details.row.name
+            own = details.row.dropped_at
             assert (row["dropped_with"] is None) == (own is not None)
             assert row["dropped_at"] is not None
         for object_id in live:

@@ -33,8 +33,8 @@ HOSTILE = [
     "CREATE UNBOUNDED EXTERNAL TABLE x (a int) STORED AS CSV LOCATION '/dev/zero'",
     "CREATE FUNCTION f(double) RETURNS double RETURN $1 + 1",
     "CREATE INDEX i ON system.tables (name)",
-    "COPY system.tables TO '{there}' STORED AS CSV",
-    "COPY (SELECT 1) TO '{there}' STORED AS PARQUET",
+    "COPY system.tables TO '{target}' STORED AS CSV",
+    "COPY (SELECT 1) TO '{target}' STORED AS PARQUET",
     "COPY system.tables FROM '/etc/passwd'",
     "SET datafusion.execution.batch_size = 1",
     "RESET datafusion.execution.batch_size",
@@ -59,8 +59,8 @@ HOSTILE = [
     "EXPLAIN INSERT INTO system.tables SELECT * FROM system.tables",
     "EXPLAIN ANALYZE INSERT INTO system.catalogs SELECT * FROM system.catalogs",
     "EXPLAIN ANALYZE CREATE TABLE x AS SELECT 1",
-    "EXPLAIN ANALYZE COPY (SELECT 1) TO '{there}' STORED AS CSV",
-    "EXPLAIN COPY system.tables TO '{there}'",
+    "EXPLAIN ANALYZE COPY (SELECT 1) TO '{target}' STORED AS CSV",
+    "EXPLAIN COPY system.tables TO '{target}'",
     "EXPLAIN DROP TABLE system.tables",
     "EXPLAIN SET a = 1",
     "WITH x AS (INSERT INTO catalogs SELECT * FROM catalogs RETURNING *) SELECT * FROM x",
@@ -79,7 +79,7 @@ HOSTILE = [
     "SELECT * FROM parquet_metadata('/etc/passwd')",
     "SELECT * FROM glob('/*')",
     "SELECT * FROM system.grants",
-    "SELECT * FROM system.tables LIMIT 1 INTO OUTFILE '{there}'",
+    "SELECT * FROM system.tables LIMIT 1 INTO OUTFILE '{target}'",
     # Nothing at all:
     "",
     " ;",
@@ -98,7 +98,7 @@ def loop() -> Iterator[Runner]:
 
 
 @pytest.fixture(scope="module")
-def here(loop: Runner) -> Iterator[Workspace]:
+def space(loop: Runner) -> Iterator[Workspace]:
     stack = AsyncExitStack()
     limits = QueryLimits(run_ms=2_000, process_bytes=768 * 1024 * 1024)
     yield loop.run(_opened(stack, limits))
@@ -106,31 +106,31 @@ def here(loop: Runner) -> Iterator[Workspace]:
 
 
 async def _opened(stack: AsyncExitStack, limits: QueryLimits) -> Workspace:
-    here = await stack.enter_async_context(workspace(limits=limits))
-    await here.schema("s")
-    await here.table("s", "t", id="int")
-    return here
+    space = await stack.enter_async_context(workspace(limits=limits))
+    await space.schema("s")
+    await space.table("s", "t", id="int")
+    return space
 
 
 @pytest.mark.parametrize("sql", HOSTILE)
 def test_whatever_is_no_question_is_refused_and_changes_nothing(
-    sql: str, here: Workspace, loop: Runner, tmp_path: Path
+    sql: str, space: Workspace, loop: Runner, tmp_path: Path
 ) -> None:
-    before = loop.run(here.reader().head()).sha256
-    there = tmp_path / "there"
+    before = loop.run(space.reader().head()).sha256
+    target_file = tmp_path / "target"
     with pytest.raises(Invalid) as refusal:
-        loop.run(here.engine.query(sql.replace("{there}", str(there))))
-    assert not there.exists()
+        loop.run(space.engine.query(sql.replace("{target}", str(target_file))))
+    assert not target_file.exists()
     assert str(refusal.value)
     assert "\n" not in str(refusal.value)
-    assert loop.run(here.reader().head()).sha256 == before
-    assert loop.run(here.column("SELECT name FROM system.tables")) == ["t"]
+    assert loop.run(space.reader().head()).sha256 == before
+    assert loop.run(space.column("SELECT name FROM system.tables")) == ["t"]
 
 
-def test_a_refusal_names_no_place_of_this_machine(here: Workspace, loop: Runner) -> None:
+def test_a_refusal_names_no_place_of_this_machine(space: Workspace, loop: Runner) -> None:
     for sql in ("SELECT nope FROM tables", "SELECT * FROM nope", "SELECT 1/0", "SELEC 1", "SELECT"):
         with pytest.raises(Invalid) as refusal:
-            loop.run(here.engine.query(sql))
+            loop.run(space.engine.query(sql))
         assert os.sep not in str(refusal.value)
         assert ".rs" not in str(refusal.value)
 
@@ -165,21 +165,21 @@ WORDS = [
 
 @given(st.lists(st.sampled_from(WORDS), max_size=14).map(" ".join))
 def test_words_in_any_order_are_answered_or_refused(
-    here: Workspace, loop: Runner, sql: str
+    space: Workspace, loop: Runner, sql: str
 ) -> None:
-    _survives(here, loop, f"SELECT {sql}")
-    _survives(here, loop, sql)
+    _survives(space, loop, f"SELECT {sql}")
+    _survives(space, loop, sql)
 
 
 @given(st.text(max_size=60) | st.text(string.printable, max_size=80))
-def test_any_text_is_answered_or_refused(here: Workspace, loop: Runner, sql: str) -> None:
-    _survives(here, loop, sql)
-    _survives(here, loop, f"SELECT {sql} FROM system.tables")
+def test_any_text_is_answered_or_refused(space: Workspace, loop: Runner, sql: str) -> None:
+    _survives(space, loop, sql)
+    _survives(space, loop, f"SELECT {sql} FROM system.tables")
 
 
-def _survives(here: Workspace, loop: Runner, sql: str) -> None:
+def _survives(space: Workspace, loop: Runner, sql: str) -> None:
     try:
-        loop.run(here.engine.query(sql))
+        loop.run(space.engine.query(sql))
     except (Invalid, Unavailable) as refusal:
         assert str(refusal)
         assert "\n" not in str(refusal)

@@ -29,23 +29,23 @@ COUNT = "SELECT count(*) AS n FROM system.executions"
 
 
 def _engine(
-    here: Workspace, recorder: Recorder | None = None, limits: QueryLimits | None = None
+    space: Workspace, recorder: Recorder | None = None, limits: QueryLimits | None = None
 ) -> SqlEngine:
-    backend = here.backend
+    backend = space.backend
     if recorder is not None:
         watched = Interposed(backend, before=recorder.begin, after=recorder.end)
-        backend = ObservedBackend(watched, recorder, here.runtime.clock)
-    store = Store(backend, here.runtime, scope=Scope(), role=Role.API)
+        backend = ObservedBackend(watched, recorder, space.runtime.clock)
+    store = Store(backend, space.runtime, scope=Scope(), role=Role.API)
     return SqlEngine(SnapshotReader(store), limits=limits)
 
 
-def _compactor(here: Workspace, domain: str = EXECUTIONS_DOMAIN, **kwargs: Any) -> DomainCompactor:
-    store = here.store(Role.COMPACTOR)
+def _compactor(space: Workspace, domain: str = EXECUTIONS_DOMAIN, **kwargs: Any) -> DomainCompactor:
+    store = space.store(Role.COMPACTOR)
     return DomainCompactor(store, domain, InProcessEngine(store), **kwargs)
 
 
-def _writer(here: Workspace, domain: str = EXECUTIONS_DOMAIN) -> LedgerWriter:
-    return LedgerWriter(here.store(Role.API), domain)
+def _writer(space: Workspace, domain: str = EXECUTIONS_DOMAIN) -> LedgerWriter:
+    return LedgerWriter(space.store(Role.API), domain)
 
 
 async def _compact(compactor: DomainCompactor) -> None:
@@ -55,11 +55,11 @@ async def _compact(compactor: DomainCompactor) -> None:
 
 async def _all(engine: SqlEngine, domain: str, freshness: str) -> dict[str, list[dict[str, Any]]]:
     """All rows of a domain, by table and sorted."""
-    found = {}
+    rows = {}
     for name in TIER2[domain]:
         table = await engine.query(f"SELECT * FROM system.{name}", freshness=freshness)
-        found[name] = sorted(table.to_pylist(), key=repr)
-    return found
+        rows[name] = sorted(table.to_pylist(), key=repr)
+    return rows
 
 
 async def _count(engine: SqlEngine, freshness: str | None = "fresh") -> int:
@@ -70,11 +70,11 @@ async def _count(engine: SqlEngine, freshness: str | None = "fresh") -> int:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("domain", TIER2)
 async def test_a_fresh_read_is_what_the_next_compaction_publishes(domain: str, seed: int) -> None:
-    async with workspace() as here:
-        engine, compactor = _engine(here), _compactor(here, domain)
-        events = Events(here.runtime, domain, seed)
+    async with workspace() as space:
+        engine, compactor = _engine(space), _compactor(space, domain)
+        events = Events(space.runtime, domain, seed)
         for round_ in range(4):
-            writers = [_writer(here, domain) for _ in range(2)]
+            writers = [_writer(space, domain) for _ in range(2)]
             for _ in range(3):
                 await asyncio.gather(*(each.append_lines(events.lines(12)) for each in writers))
                 if round_ == 3:
@@ -95,10 +95,10 @@ async def test_a_fresh_read_is_what_the_next_compaction_publishes(domain: str, s
 
 
 async def test_without_asking_for_it_nothing_of_the_ledger_is_read() -> None:
-    async with workspace() as here:
-        await _writer(here).append_lines(Events(here.runtime, EXECUTIONS_DOMAIN, 1).lines(30))
+    async with workspace() as space:
+        await _writer(space).append_lines(Events(space.runtime, EXECUTIONS_DOMAIN, 1).lines(30))
         recorder = Recorder()
-        engine = _engine(here, recorder)
+        engine = _engine(space, recorder)
         assert await _count(engine, None) == 0
         assert await _count(engine, "published") == 0
         assert [key for _, key in recorder.requests if "/ledger/" in key] == []
@@ -107,20 +107,20 @@ async def test_without_asking_for_it_nothing_of_the_ledger_is_read() -> None:
 
 
 async def test_a_fresh_read_of_the_catalog_reads_no_ledger() -> None:
-    async with workspace() as here:
+    async with workspace() as space:
         recorder = Recorder()
-        engine = _engine(here, recorder)
+        engine = _engine(space, recorder)
         await engine.query("SELECT name FROM system.tables", freshness="fresh")
         assert [key for _, key in recorder.requests if "/ledger/" in key] == []
         await engine.close()
 
 
 async def test_only_the_ledger_of_the_domain_that_is_asked_is_read() -> None:
-    async with workspace() as here:
+    async with workspace() as space:
         for domain in TIER2:
-            await _writer(here, domain).append_lines(Events(here.runtime, domain, 1).lines(5))
+            await _writer(space, domain).append_lines(Events(space.runtime, domain, 1).lines(5))
         recorder = Recorder()
-        engine = _engine(here, recorder)
+        engine = _engine(space, recorder)
         await engine.query("SELECT * FROM system.lineage_edges", freshness="fresh")
         read = {
             key.split("/ledger/")[1].split("/")[0]
@@ -132,13 +132,13 @@ async def test_only_the_ledger_of_the_domain_that_is_asked_is_read() -> None:
 
 
 async def test_a_segment_is_read_once_and_a_quiet_ledger_costs_two_trips() -> None:
-    async with workspace() as here:
-        events = Events(here.runtime, EXECUTIONS_DOMAIN, 3)
-        writer = _writer(here)
+    async with workspace() as space:
+        events = Events(space.runtime, EXECUTIONS_DOMAIN, 3)
+        writer = _writer(space)
         for _ in range(5):
             await writer.append_lines(events.lines(4))
         recorder = Recorder()
-        engine = _engine(here, recorder)
+        engine = _engine(space, recorder)
         await _count(engine)
         read = [key for verb, key in recorder.requests if "/ledger/" in key and verb == "get"]
         # Five segments, each once and whole; where they end was found by glances at their first bytes.
@@ -157,11 +157,11 @@ async def test_a_segment_is_read_once_and_a_quiet_ledger_costs_two_trips() -> No
 
 
 async def test_what_was_compacted_meanwhile_is_not_read_again() -> None:
-    async with workspace() as here:
-        events = Events(here.runtime, EXECUTIONS_DOMAIN, 4)
-        writer, compactor = _writer(here), _compactor(here)
+    async with workspace() as space:
+        events = Events(space.runtime, EXECUTIONS_DOMAIN, 4)
+        writer, compactor = _writer(space), _compactor(space)
         recorder = Recorder()
-        engine = _engine(here, recorder)
+        engine = _engine(space, recorder)
         for _ in range(3):
             await writer.append_lines(events.lines(6))
         await _count(engine)
@@ -184,10 +184,10 @@ async def test_what_was_compacted_meanwhile_is_not_read_again() -> None:
 async def test_more_than_a_fresh_read_can_take_is_refused_until_it_is_compacted(
     limits: QueryLimits,
 ) -> None:
-    async with workspace() as here:
-        events = Events(here.runtime, EXECUTIONS_DOMAIN, 5)
-        writer = _writer(here)
-        engine = _engine(here, limits=limits)
+    async with workspace() as space:
+        events = Events(space.runtime, EXECUTIONS_DOMAIN, 5)
+        writer = _writer(space)
+        engine = _engine(space, limits=limits)
         for _ in range(8):
             await writer.append_lines(events.lines(10))
         for _ in range(2):
@@ -195,16 +195,16 @@ async def test_more_than_a_fresh_read_can_take_is_refused_until_it_is_compacted(
                 await _count(engine)
             assert refusal.value.retry_after_ms is not None
         assert await _count(engine, "published") == 0
-        await _compact(_compactor(here))
+        await _compact(_compactor(space))
         await writer.append_lines(events.lines(3))
         assert await _count(engine) > 0
         await engine.close()
 
 
-def _fan_out(here: Workspace, inputs: int, outputs: int) -> bytes:
+def _fan_out(space: Workspace, inputs: int, outputs: int) -> bytes:
     """A short event that makes a row for each partition that was read and each that was written."""
     keys = [f"d={at:03d}" for at in range(max(inputs, outputs))]
-    return Events(here.runtime, LINEAGE_DOMAIN, 1).line(
+    return Events(space.runtime, LINEAGE_DOMAIN, 1).line(
         "lineage_observed",
         soundness="table_only",
         inputs=[{"table_id": "tbl-a", "partitions": keys[:inputs]}],
@@ -219,22 +219,24 @@ def _fan_out(here: Workspace, inputs: int, outputs: int) -> bytes:
 async def test_a_few_events_that_make_too_many_rows_are_refused_before_these_are_made(
     limits: QueryLimits,
 ) -> None:
-    async with workspace() as here:
-        writer, engine = _writer(here, LINEAGE_DOMAIN), _engine(here, limits=limits)
+    async with workspace() as space:
+        writer, engine = _writer(space, LINEAGE_DOMAIN), _engine(space, limits=limits)
         sql = "SELECT count(*) AS n FROM system.partition_lineage"
-        await writer.append_lines([_fan_out(here, 100, 100)])
+        await writer.append_lines([_fan_out(space, 100, 100)])
         assert (await engine.query(sql, freshness="fresh")).to_pylist() == [{"n": 10_000}]
         for _ in range(5):
-            await writer.append_lines([_fan_out(here, 100, 100)])
+            await writer.append_lines([_fan_out(space, 100, 100)])
         for _ in range(2):
-            with pytest.raises(BacklogTooLarge, match=r"6 events of lineage .* 60000 rows") as told:
+            with pytest.raises(
+                BacklogTooLarge, match=r"6 events of lineage .* 60000 rows"
+            ) as refusal:
                 await engine.query(sql, freshness="fresh")
-            assert told.value.retry_after_ms is not None
+            assert refusal.value.retry_after_ms is not None
         # Other tables, and what is published, are read as ever.
         edges = "SELECT count(*) AS n FROM system.lineage_edges"
         assert (await engine.query(edges, freshness="fresh")).to_pylist() == [{"n": 1}]
         assert (await engine.query(sql)).to_pylist() == [{"n": 0}]
-        await _compact(_compactor(here, LINEAGE_DOMAIN))
+        await _compact(_compactor(space, LINEAGE_DOMAIN))
         assert (await engine.query(sql, freshness="fresh")).to_pylist() == [{"n": 10_000}]
         await engine.close()
 
@@ -242,9 +244,9 @@ async def test_a_few_events_that_make_too_many_rows_are_refused_before_these_are
 async def test_rows_of_events_are_made_in_another_process_and_never_in_this_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with workspace() as here:
-        await _writer(here).append_lines(Events(here.runtime, EXECUTIONS_DOMAIN, 6).lines(40))
-        engine = _engine(here)
+    async with workspace() as space:
+        await _writer(space).append_lines(Events(space.runtime, EXECUTIONS_DOMAIN, 6).lines(40))
+        engine = _engine(space)
 
         def refuse(*_: object, **__: object) -> None:
             raise AssertionError("rows were made here")
@@ -255,10 +257,10 @@ async def test_rows_of_events_are_made_in_another_process_and_never_in_this_one(
 
 
 async def test_a_fresh_read_that_is_given_up_ends_its_process() -> None:
-    async with workspace() as here:
-        writer, engine = _writer(here, LINEAGE_DOMAIN), _engine(here)
+    async with workspace() as space:
+        writer, engine = _writer(space, LINEAGE_DOMAIN), _engine(space)
         for _ in range(40):
-            await writer.append_lines([_fan_out(here, 100, 100)])
+            await writer.append_lines([_fan_out(space, 100, 100)])
         await engine.query("SELECT 0")  # so that a process is there, however slow it starts
         sql = "SELECT count(*) AS n FROM system.partition_lineage"
         asked = asyncio.ensure_future(engine.query(sql, freshness="fresh"))
@@ -273,10 +275,10 @@ async def test_a_fresh_read_that_is_given_up_ends_its_process() -> None:
 
 
 async def test_many_fresh_reads_at_once_agree() -> None:
-    async with workspace() as here:
-        await _writer(here).append_lines(Events(here.runtime, EXECUTIONS_DOMAIN, 6).lines(40))
+    async with workspace() as space:
+        await _writer(space).append_lines(Events(space.runtime, EXECUTIONS_DOMAIN, 6).lines(40))
         recorder = Recorder()
-        engine = _engine(here, recorder)
+        engine = _engine(space, recorder)
         counts = await asyncio.gather(*(_count(engine) for _ in range(8)))
         assert len(set(counts)) == 1
         assert counts[0] > 0
@@ -286,15 +288,15 @@ async def test_many_fresh_reads_at_once_agree() -> None:
 
 
 async def test_events_older_than_what_is_retained_are_not_in_a_fresh_read_either() -> None:
-    async with workspace() as here:
-        events = Events(here.runtime, EXECUTIONS_DOMAIN, 7)
-        engine, writer = _engine(here), _writer(here)
+    async with workspace() as space:
+        events = Events(space.runtime, EXECUTIONS_DOMAIN, 7)
+        engine, writer = _engine(space), _writer(space)
         await writer.append_lines(events.lines(20))
         assert await _count(engine) > 0
-        since_then = here.runtime.clock.now_ms() / 1000 - NOON.timestamp() - 500
+        since_then = space.runtime.clock.now_ms() / 1000 - NOON.timestamp() - 500
         assert since_then > 0
         retention = {"executions": timedelta(seconds=since_then)}
-        compactor = _compactor(here, retention=retention)
+        compactor = _compactor(space, retention=retention)
         await _compact(compactor)
         await writer.append_lines(events.lines(60))
         fresh = await _all(engine, EXECUTIONS_DOMAIN, "fresh")
@@ -304,15 +306,15 @@ async def test_events_older_than_what_is_retained_are_not_in_a_fresh_read_either
 
 
 async def test_statistics_beside_tables_are_fresh_too() -> None:
-    async with workspace() as here:
-        await here.schema("s")
-        made = await here.table("s", "t")
+    async with workspace() as space:
+        await space.schema("s")
+        made = await space.table("s", "t")
         table_id = made.object.row.table_id  # type: ignore[union-attr]
-        line = Events(here.runtime, EXECUTIONS_DOMAIN, 1).line(
+        line = Events(space.runtime, EXECUTIONS_DOMAIN, 1).line(
             "table_profiled", table_id=table_id, row_count=12
         )
-        await _writer(here).append_lines([line])
-        engine = _engine(here)
+        await _writer(space).append_lines([line])
+        engine = _engine(space)
         sql = "SELECT row_count FROM system.tables"
         assert (await engine.query(sql)).column(0).to_pylist() == [None]
         assert (await engine.query(sql, freshness="fresh")).column(0).to_pylist() == [12]
@@ -320,6 +322,6 @@ async def test_statistics_beside_tables_are_fresh_too() -> None:
 
 
 async def test_the_past_cannot_be_fresh() -> None:
-    async with workspace() as here:
+    async with workspace() as space:
         with pytest.raises(Invalid, match="as_of"):
-            await here.engine.query(COUNT, as_of="0", freshness="fresh")
+            await space.engine.query(COUNT, as_of="0", freshness="fresh")

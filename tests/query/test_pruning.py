@@ -38,9 +38,9 @@ RUNS = tuple(f"{letter}{n}" for letter in "abcdefgh" for n in range(6))
 STATUSES = ("PENDING", "RUNNING", "SUCCESS", "FAILED")
 
 
-def _watched(here: Workspace, recorder: Recorder) -> SqlEngine:
-    backend = ObservedBackend(here.backend, recorder, here.runtime.clock)
-    store = Store(backend, here.runtime, scope=Scope(), role=Role.READER)
+def _watched(space: Workspace, recorder: Recorder) -> SqlEngine:
+    backend = ObservedBackend(space.backend, recorder, space.runtime.clock)
+    store = Store(backend, space.runtime, scope=Scope(), role=Role.READER)
     return SqlEngine(SnapshotReader(store))
 
 
@@ -48,7 +48,7 @@ def _files(recorder: Recorder, table: str) -> int:
     return len([key for _, key in recorder.requests if f"/all/{table}/" in key])
 
 
-class _Told:
+class _RandomRows:
     """Random rows of runs and their tasks, and what a fold of all of them gives."""
 
     def __init__(self, random: Random) -> None:
@@ -91,7 +91,7 @@ class _Told:
         return table, made
 
 
-class _Asked:
+class _RandomQueries:
     """Random questions."""
 
     def __init__(self, random: Random) -> None:
@@ -168,8 +168,8 @@ class _Asked:
         return chosen
 
     def _value(self) -> str:
-        known = self._random.choice(RUNS)
-        return f"'{self._random.choice((known, known, known[0], 'zz', ''))}'"
+        run_id = self._random.choice(RUNS)
+        return f"'{self._random.choice((run_id, run_id, run_id[0], 'zz', ''))}'"
 
 
 def _rows(table: pa.Table) -> list[tuple[Any, ...]]:
@@ -179,38 +179,38 @@ def _rows(table: pa.Table) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("seed", range(4))
 async def test_what_is_passed_over_changes_no_answer(seed: int) -> None:
     random = Random(seed)
-    told, asked = _Told(random), _Asked(random)
-    whole = SqlSession(QueryLimits(), SYSTEM_SCHEMAS, filter_columns)
+    random_rows, random_queries = _RandomRows(random), _RandomQueries(random)
+    unpruned_session = SqlSession(QueryLimits(), SYSTEM_SCHEMAS, filter_columns)
     # For every other seed only the columns in use are decoded, as of large tables.
     limits = QueryLimits(wide_rows=0 if seed % 2 else QueryLimits().wide_rows)
-    async with workspace(limits=limits) as here:
-        executions = Publishing(here, EXECUTIONS_DOMAIN)
-        await executions.base(*told.runs(30, 1))
-        await executions.base(*told.tasks(60, 1))
+    async with workspace(limits=limits) as space:
+        executions = Publishing(space, EXECUTIONS_DOMAIN)
+        await executions.base(*random_rows.runs(30, 1))
+        await executions.base(*random_rows.tasks(60, 1))
         for order in range(2, 8):
-            await executions.tail(told.runs(4, order), told.tasks(8, order))
-        tables = told.tables()
+            await executions.tail(random_rows.runs(4, order), random_rows.tasks(8, order))
+        tables = random_rows.tables()
         spared = 0
         for _ in range(60):
-            sql = asked.sql()
-            ours = _rows(await here.engine.query(sql))
-            assert ours == _rows(whole.run(sql, tables)), sql
-            files = (await here.engine.query(f"EXPLAIN {sql}")).to_pylist()[-1]
+            sql = random_queries.sql()
+            ours = _rows(await space.engine.query(sql))
+            assert ours == _rows(unpruned_session.run(sql, tables)), sql
+            files = (await space.engine.query(f"EXPLAIN {sql}")).to_pylist()[-1]
             assert files["plan_type"] == "files"
             spared += "0 skipped by bucket, 0 by range" not in files["plan"]
         assert spared > 10  # or nothing would be proven
 
 
 async def test_a_run_is_found_without_reading_the_files_of_others() -> None:
-    async with workspace() as here:
-        executions = Publishing(here, EXECUTIONS_DOMAIN)
+    async with workspace() as space:
+        executions = Publishing(space, EXECUTIONS_DOMAIN)
         rows = [{"execution_id": f"run {n}", "status": "RUNNING"} for n in range(500)]
         await executions.base(EXECUTIONS, rows_of(EXECUTIONS, *rows))
         for n in range(5):
             late = {"execution_id": f"run {n}", "status": "SUCCESS"}
             await executions.tail((EXECUTIONS, rows_of(EXECUTIONS, late, order=2)))
         recorder = Recorder()
-        engine = _watched(here, recorder)
+        engine = _watched(space, recorder)
         table = await engine.query(
             "SELECT status FROM system.executions WHERE execution_id = 'run 3'"
         )
@@ -227,86 +227,86 @@ async def test_a_run_is_found_without_reading_the_files_of_others() -> None:
 
 
 async def test_a_range_of_the_first_column_spares_files() -> None:
-    async with workspace() as here:
-        executions = Publishing(here, EXECUTIONS_DOMAIN)
+    async with workspace() as space:
+        executions = Publishing(space, EXECUTIONS_DOMAIN)
         for letter in "abcd":
             rows = [{"execution_id": f"{letter}{n}", "status": "RUNNING"} for n in range(5)]
             await executions.tail((EXECUTIONS, rows_of(EXECUTIONS, *rows)))
         recorder = Recorder()
-        engine = _watched(here, recorder)
-        found = await engine.query("SELECT count(*) FROM executions WHERE execution_id > 'c2'")
-        assert found.column(0).to_pylist() == [7]
+        engine = _watched(space, recorder)
+        result = await engine.query("SELECT count(*) FROM executions WHERE execution_id > 'c2'")
+        assert result.column(0).to_pylist() == [7]
         assert _files(recorder, "executions") == 2
         await engine.close()
 
 
 async def test_a_column_that_may_change_spares_no_file() -> None:
     """The newer row of a key may be in a file that has nothing of the value that is asked for."""
-    async with workspace() as here:
-        executions = Publishing(here, EXECUTIONS_DOMAIN)
+    async with workspace() as space:
+        executions = Publishing(space, EXECUTIONS_DOMAIN)
         old = {"table_id": "t", "partition_id": "p", "partition_key": "a", "status": "RUNNING"}
         await executions.tail((PARTITIONS, rows_of(PARTITIONS, old, order=1)))
         new = {**old, "partition_key": "z"}
         await executions.tail((PARTITIONS, rows_of(PARTITIONS, new, order=2)))
         sql = "SELECT count(*) FROM system.partitions WHERE partition_key = 'a'"
-        assert await here.column(sql) == [0]
+        assert await space.column(sql) == [0]
         # And names of the catalog, by which its tables are sorted, are such.
-        await here.catalog("one")
+        await space.catalog("one")
         one = "SELECT count(*) FROM system.catalogs WHERE name = 'one'"
-        assert await here.column(one) == [1]
+        assert await space.column(one) == [1]
         assert filter_columns("catalogs") == frozenset()
         assert filter_columns("schemas") == frozenset()
 
 
 async def test_tables_of_the_catalog_are_pruned_too_and_what_is_alive_is_still_known() -> None:
-    async with workspace() as here:
+    async with workspace() as space:
         ids = []
         for n in range(12):
-            await here.schema(f"s{n}")
-            made = await here.table(f"s{n}", "t", id="int")
+            await space.schema(f"s{n}")
+            made = await space.table(f"s{n}", "t", id="int")
             ids.append(made.object.row.table_id)  # type: ignore[union-attr]
-        await here.compactor.merge()
+        await space.compactor.merge()
         recorder = Recorder()
-        engine = _watched(here, recorder)
-        found = await engine.query(f"SELECT name FROM system.columns WHERE table_id = '{ids[3]}'")
-        assert found.column(0).to_pylist() == ["id"]
+        engine = _watched(space, recorder)
+        result = await engine.query(f"SELECT name FROM system.columns WHERE table_id = '{ids[3]}'")
+        assert result.column(0).to_pylist() == ["id"]
         assert _files(recorder, "columns") == 1
         assert _files(recorder, "tables") > 5  # whether it is alive
         await engine.close()
 
 
 async def test_explain_shows_how_many_files_were_read_and_skipped() -> None:
-    async with workspace() as here:
-        executions = Publishing(here, EXECUTIONS_DOMAIN)
+    async with workspace() as space:
+        executions = Publishing(space, EXECUTIONS_DOMAIN)
         rows = [{"execution_id": f"run {n:03d}", "status": "RUNNING"} for n in range(300)]
         await executions.base(EXECUTIONS, rows_of(EXECUTIONS, *rows))
         for n in range(3):
             late = [{"execution_id": f"late {n}{each}", "status": "SUCCESS"} for each in "ab"]
             await executions.tail((EXECUTIONS, rows_of(EXECUTIONS, *late, order=2)))
         for words in ("EXPLAIN", "EXPLAIN ANALYZE", "EXPLAIN VERBOSE"):
-            plan = await here.ask(
+            plan = await space.ask(
                 f"{words} SELECT * FROM system.executions WHERE execution_id = 'run 007'"
             )
             assert plan[-1] == {
                 "plan_type": "files",
                 "plan": "executions/executions: 1 of 67 files read, 66 skipped by bucket, 0 by range",
             }
-        plan = await here.ask("EXPLAIN SELECT * FROM executions WHERE execution_id >= 'run'")
+        plan = await space.ask("EXPLAIN SELECT * FROM executions WHERE execution_id >= 'run'")
         assert plan[-1]["plan"].endswith("0 skipped by bucket, 3 by range")
-        plan = await here.ask("EXPLAIN SELECT 1")
+        plan = await space.ask("EXPLAIN SELECT 1")
         assert plan[-1]["plan"] == "no files are read"
 
 
 async def test_streams_of_the_quarantine_spare_files() -> None:
-    async with workspace() as here:
-        executions = Publishing(here, EXECUTIONS_DOMAIN)
+    async with workspace() as space:
+        executions = Publishing(space, EXECUTIONS_DOMAIN)
         for stream in "abc":
             row = {"stream": stream, "segment": 1, "line": 1, "reason": stream}
             await executions.tail((QUARANTINE, rows_of(QUARANTINE, row)))
         recorder = Recorder()
-        engine = _watched(here, recorder)
-        found = await engine.query("SELECT reason FROM system.quarantine WHERE stream = 'b'")
-        assert found.column(0).to_pylist() == ["b"]
+        engine = _watched(space, recorder)
+        result = await engine.query("SELECT reason FROM system.quarantine WHERE stream = 'b'")
+        assert result.column(0).to_pylist() == ["b"]
         assert _files(recorder, "quarantine") == 1
         await engine.close()
 

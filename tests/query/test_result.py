@@ -14,8 +14,8 @@ NOON = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 
 
 def _one(value: object, kind: pa.DataType) -> Any:
-    [[found]] = json.loads(to_json(pa.table({"x": pa.array([value], kind)})))["rows"]
-    return found
+    [[cell]] = json.loads(to_json(pa.table({"x": pa.array([value], kind)})))["rows"]
+    return cell
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ def test_an_arrow_stream_gives_the_table_back() -> None:
 
 
 async def test_results_of_queries_are_plain_whatever_the_engine_computes_with() -> None:
-    async with workspace() as here:
-        result = await here.engine.query(
+    async with workspace() as space:
+        result = await space.engine.query(
             "SELECT now() AS n, arrow_cast('v', 'Utf8View') AS v, make_array('a') AS l, "
             "arrow_cast('d', 'Dictionary(Int8, Utf8)') AS d, INTERVAL '1 day' AS i, "
             "CAST(1 AS DECIMAL(10, 2)) AS c, named_struct('a', 1) AS s, X'00ff' AS b, "

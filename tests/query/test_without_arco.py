@@ -37,9 +37,9 @@ Rows = dict[str, dict[str, Any]]
 def examples() -> list[str]:
     """The blocks of Python of the section, in their order."""
     section = DOCS.read_text().partition("### Tables of events, with DuckDB and pandas")[2]
-    found = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
-    assert len(found) == 3
-    return found
+    blocks = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    assert len(blocks) == 3
+    return blocks
 
 
 def documented(engine: str) -> Rows:
@@ -57,23 +57,23 @@ def documented(engine: str) -> Rows:
     return {row["execution_id"]: row for row in rows.select(shown).to_pylist()}
 
 
-async def system(here: Workspace, engine: str) -> Rows:
+async def system(space: Workspace, engine: str) -> Rows:
     columns = ", ".join(("execution_id", *SHOWN[engine]))
-    rows = (await here.engine.query(f"SELECT {columns} FROM system.executions")).to_pylist()
+    rows = (await space.engine.query(f"SELECT {columns} FROM system.executions")).to_pylist()
     return {row["execution_id"]: row for row in rows}
 
 
 async def published(
-    here: Workspace, *, merge: bool = True, retention: dict[str, timedelta] | None = None
+    space: Workspace, *, merge: bool = True, retention: dict[str, timedelta] | None = None
 ) -> Manifest:
     """Some events in the base and some in the tail, about the same executions, and one of long ago."""
-    store = here.store(Role.COMPACTOR)
+    store = space.store(Role.COMPACTOR)
     policy = TailPolicy(longest=3, many_rows=0)
     compactor = DomainCompactor(
         store, EXECUTIONS_DOMAIN, InProcessEngine(store), retention=retention or {}, policy=policy
     )
-    events = Events(here.runtime, EXECUTIONS_DOMAIN, 5)
-    writer = LedgerWriter(here.store(Role.API), EXECUTIONS_DOMAIN)
+    events = Events(space.runtime, EXECUTIONS_DOMAIN, 5)
+    writer = LedgerWriter(space.store(Role.API), EXECUTIONS_DOMAIN)
     old = {"execution_id": "old", "pipeline_id": "p"}
     done = {"execution_id": "r1", "status": "SUCCESS"}
     await writer.append_lines(
@@ -95,11 +95,11 @@ async def test_the_documented_example_finds_the_rows_that_arco_shows(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert Scope().prefix.rstrip("/") == "tenant=default/workspace=default"
-    async with workspace(tmp_path / ".arco") as here:
-        manifest = await published(here)
+    async with workspace(tmp_path / ".arco") as space:
+        manifest = await published(space)
         assert manifest.base.index is not None
         assert len(manifest.tail["executions"]) == 2
-        rows = await system(here, engine)
+        rows = await system(space, engine)
         assert documented(engine) == rows
         assert sorted(rows) == ["old", "r1", "r2", "r3", "r4"]
         assert {row["completed_at"] is None for row in rows.values()} == {False, True}
@@ -110,12 +110,12 @@ async def test_rows_that_have_left_are_not_in_it(
     engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    async with workspace(tmp_path / ".arco") as here:
-        since_noon = utc(here.runtime.clock.now_ms()) - NOON
+    async with workspace(tmp_path / ".arco") as space:
+        since_noon = utc(space.runtime.clock.now_ms()) - NOON
         manifest = await published(
-            here, merge=False, retention={"executions": since_noon + timedelta(days=1)}
+            space, merge=False, retention={"executions": since_noon + timedelta(days=1)}
         )
         assert manifest.tail["executions"][0].low == ("old",), "it is in a file, and not to be seen"
-        rows = await system(here, engine)
+        rows = await system(space, engine)
         assert documented(engine) == rows
         assert sorted(rows) == ["r1", "r2", "r3", "r4"]

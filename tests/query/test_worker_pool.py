@@ -25,23 +25,23 @@ async def _end(asked: Sequence["asyncio.Future[Any]"]) -> None:
 
 
 async def test_a_caller_with_many_slow_queries_leaves_half_of_the_processes_to_others() -> None:
-    async with workspace(limits=QueryLimits(workers=4)) as here:
-        slow = _slow(here.engine, "user:eve", 10)
+    async with workspace(limits=QueryLimits(workers=4)) as space:
+        slow = _slow(space.engine, "user:eve", 10)
         await asyncio.sleep(0.5)
-        pool = here.engine.pool
+        pool = space.engine.pool
         assert (pool.busy, pool.queued) == (2, 8)
-        answer = await asyncio.wait_for(here.engine.query("SELECT 1 AS n", caller="user:ann"), 5)
+        answer = await asyncio.wait_for(space.engine.query("SELECT 1 AS n", caller="user:ann"), 5)
         assert answer.to_pylist() == [{"n": 1}]
         await _end(slow)
         assert (pool.busy, pool.queued) == (0, 0)
 
 
 async def test_a_process_that_becomes_free_goes_to_the_callers_in_turn() -> None:
-    async with workspace(limits=QueryLimits(workers=1)) as here:
+    async with workspace(limits=QueryLimits(workers=1)) as space:
         ended: list[str] = []
 
         async def ask(caller: str) -> None:
-            await here.engine.query("SELECT 1", caller=caller)
+            await space.engine.query("SELECT 1", caller=caller)
             ended.append(caller)
 
         callers = ["eve"] * 4 + ["ann", "bob"]
@@ -51,35 +51,35 @@ async def test_a_process_that_becomes_free_goes_to_the_callers_in_turn() -> None
 
 async def test_a_full_queue_is_refused_at_once_and_others_still_get_a_place() -> None:
     limits = QueryLimits(workers=2, caller_queue=2, queue=3)
-    async with workspace(limits=limits) as here:
-        slow = [*_slow(here.engine, "eve", 3), *_slow(here.engine, "ann", 1)]
+    async with workspace(limits=limits) as space:
+        slow = [*_slow(space.engine, "eve", 3), *_slow(space.engine, "ann", 1)]
         await asyncio.sleep(0.2)
         with pytest.raises(
             TooManyQueries, match="2 queries of this caller already wait"
         ) as refusal:
-            await here.engine.query("SELECT 1", caller="eve")
+            await space.engine.query("SELECT 1", caller="eve")
         assert refusal.value.retry_after_ms is not None
-        slow += _slow(here.engine, "ann", 1)
+        slow += _slow(space.engine, "ann", 1)
         await asyncio.sleep(0.1)
         with pytest.raises(TooManyQueries, match="3 queries already wait"):
-            await here.engine.query("SELECT 1", caller="bob")
+            await space.engine.query("SELECT 1", caller="bob")
         await _end(slow)
-        await here.engine.query("SELECT 1", caller="eve")
+        await space.engine.query("SELECT 1", caller="eve")
 
 
 async def test_a_wait_for_a_process_has_an_end() -> None:
-    async with workspace(limits=QueryLimits(workers=2, wait_ms=200, run_ms=1_500)) as here:
-        slow = _slow(here.engine, "eve", 1)
+    async with workspace(limits=QueryLimits(workers=2, wait_ms=200, run_ms=1_500)) as space:
+        slow = _slow(space.engine, "eve", 1)
         await asyncio.sleep(0.05)
         with pytest.raises(TooManyQueries, match="200 ms"):
-            await here.engine.query("SELECT 1", caller="eve")
+            await space.engine.query("SELECT 1", caller="eve")
         with pytest.raises(Invalid):
             await slow[0]
 
 
 async def test_arco_itself_may_use_all_processes_and_waits_as_others_do() -> None:
-    async with workspace(limits=QueryLimits(workers=2)) as here:
-        own = [asyncio.ensure_future(here.engine.query(ENDLESS)) for _ in range(3)]
+    async with workspace(limits=QueryLimits(workers=2)) as space:
+        own = [asyncio.ensure_future(space.engine.query(ENDLESS)) for _ in range(3)]
         await asyncio.sleep(0.2)
-        assert (here.engine.pool.busy, here.engine.pool.queued) == (2, 1)
+        assert (space.engine.pool.busy, space.engine.pool.queued) == (2, 1)
         await _end(own)

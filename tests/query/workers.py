@@ -12,7 +12,7 @@ from arco.query.system_tables import DomainTable
 
 def sql_processes() -> list[int]:
     """Their numbers, now."""
-    found = []
+    process_ids = []
     for each in Path("/proc").iterdir():
         try:
             if each.name.isdigit():
@@ -21,10 +21,10 @@ def sql_processes() -> list[int]:
                     parent == os.getpid()
                     and b"arco.query.worker" in (each / "cmdline").read_bytes()
                 ):
-                    found.append(int(each.name))
+                    process_ids.append(int(each.name))
         except OSError:
             continue  # it ended while we looked
-    return found
+    return process_ids
 
 
 def tail_rows(tail: LedgerTail, state: DomainTable) -> pa.Table:

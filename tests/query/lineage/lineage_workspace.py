@@ -30,7 +30,7 @@ Sides = tuple[str, str]  # `table.column` as a test calls it, or a table alone
 class World:
     """Tables of the schema `s` by name, and what was seen of them."""
 
-    here: Workspace
+    workspace: Workspace
     tracer: Tracer
     ids: dict[str, str]
     columns: dict[str, dict[str, str]]
@@ -38,22 +38,22 @@ class World:
     reported: int = 0
 
     async def table(self, name: str, *columns: str) -> str:
-        done = await self.here.table("s", name, **dict.fromkeys(columns, "bigint"))
+        done = await self.workspace.table("s", name, **dict.fromkeys(columns, "bigint"))
         table_id = self.ids[name] = done.object.row.table_id  # type: ignore[union-attr]
         await self.learn_columns(name)
         return table_id
 
     async def learn_columns(self, name: str) -> None:
-        snapshot = await self.here.reader().head()
+        snapshot = await self.workspace.reader().head()
         rows: list[ColumnRow] = [each.row for each in await snapshot.columns(self.ids[name])]
         self.columns[name] = {row.name: row.column_id for row in rows}
 
     def column(self, side: str, of: str) -> dict[str, str]:
         """One side of an edge between columns, such as `orders.amount`, with its ids."""
         table, _, column = of.partition(".")
-        known = self.columns[table].get(column)
+        column_id = self.columns[table].get(column)
         endpoint = {f"{side}_table_id": self.ids[table], f"{side}_name": column}
-        return endpoint if known is None else {**endpoint, f"{side}_column_id": known}
+        return endpoint if column_id is None else {**endpoint, f"{side}_column_id": column_id}
 
     def edge(self, source: str, target: str, kind: str = "DIRECT", **more: str) -> dict[str, str]:
         return {
@@ -84,7 +84,7 @@ class World:
             "observed_at": f"2026-05-{self.seen % 28 + 1:02d}T10:00:00Z",
             **more,
         }
-        line = Events(self.here.runtime, LINEAGE_DOMAIN, self.seen).line(
+        line = Events(self.workspace.runtime, LINEAGE_DOMAIN, self.seen).line(
             "lineage_observed", **payload
         )
         await self._append(LINEAGE_DOMAIN, line)
@@ -104,14 +104,16 @@ class World:
             "execution_id": f"run-{run}",
             **({"version": self.reported} if event == "partition_completed" else {}),
         }
-        line = Events(self.here.runtime, EXECUTIONS_DOMAIN, self.reported).line(event, **payload)
+        line = Events(self.workspace.runtime, EXECUTIONS_DOMAIN, self.reported).line(
+            event, **payload
+        )
         at = NOON + timedelta(hours=self.reported)
         envelope = msgspec.json.decode(line, type=Envelope)
         timed = msgspec.structs.replace(envelope, occurred_at=at, received_at=at)
         await self._append(EXECUTIONS_DOMAIN, msgspec.json.encode(timed))
 
     async def _append(self, domain: str, line: bytes) -> None:
-        await LedgerWriter(self.here.store(Role.API), domain).append_lines([line])
+        await LedgerWriter(self.workspace.store(Role.API), domain).append_lines([line])
 
     def dataset(self, name: str) -> dict[str, str]:
         """A table of the catalog, or else something of which only the name is known."""
@@ -123,7 +125,7 @@ class World:
             await self.observe(source, target)
 
     async def publish(self) -> None:
-        store = self.here.store(Role.COMPACTOR)
+        store = self.workspace.store(Role.COMPACTOR)
         for domain in (LINEAGE_DOMAIN, EXECUTIONS_DOMAIN):
             compactor = DomainCompactor(store, domain, InProcessEngine(store))
             while await compactor.cycle(everything=True) is not None:
@@ -158,9 +160,9 @@ def affected(impact: Impact) -> dict[str, tuple[str, int]]:
 @asynccontextmanager
 async def world(*tables: str) -> AsyncIterator[World]:
     """A workspace with these tables, each written as `name` or `name(column, column)`."""
-    async with workspace() as here:
-        await here.schema("s")
-        reader = here.store(Role.API)
+    async with workspace() as space:
+        await space.schema("s")
+        reader = space.store(Role.API)
         from arco.catalog.reader import SnapshotReader
 
         readers = {
@@ -168,7 +170,7 @@ async def world(*tables: str) -> AsyncIterator[World]:
             for name in (DOMAIN, LINEAGE_DOMAIN, EXECUTIONS_DOMAIN)
         }
         engine = SqlEngine(readers[DOMAIN], domains={LINEAGE_DOMAIN: readers[LINEAGE_DOMAIN]})
-        made = World(here, Tracer(readers, engine), {}, {})
+        made = World(space, Tracer(readers, engine), {}, {})
         for each in tables:
             name, _, columns = each.rstrip(")").partition("(")
             await made.table(name, *filter(None, columns.replace(" ", "").split(",")))

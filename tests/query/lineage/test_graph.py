@@ -79,21 +79,21 @@ def _graph(edges: list[Plain]) -> LineageGraph:
 
 
 def _distances(edges: list[Plain], start: str, depth: int, *, up: bool) -> dict[str, int]:
-    found, waiting = {start: 0}, deque([start])
+    distances, waiting = {start: 0}, deque([start])
     while waiting:
         at = waiting.popleft()
-        if found[at] == depth:
+        if distances[at] == depth:
             continue
         for edge in edges:
-            here, there = (edge.target, edge.source) if up else (edge.source, edge.target)
-            if here == at and there not in found:
-                found[there] = found[at] + 1
-                waiting.append(there)
-    return found
+            near, far = (edge.target, edge.source) if up else (edge.source, edge.target)
+            if near == at and far not in distances:
+                distances[far] = distances[at] + 1
+                waiting.append(far)
+    return distances
 
 
 @given(_EDGES, st.integers(1, 8))
-def test_walks_reach_what_plain_ones_do(edges: list[Plain], depth: int) -> None:
+def test_walks_reach_the_same_tables_as_a_plain_search(edges: list[Plain], depth: int) -> None:
     graph = _graph(edges)
     start = edges[0].source
     walked = walk(graph, graph.table_numbers[start], up=True, down=True, depth=depth)
@@ -105,13 +105,15 @@ def test_walks_reach_what_plain_ones_do(edges: list[Plain], depth: int) -> None:
             if distance != UNREACHED
         }
         assert reached == plain
-    above, below = (_distances(edges, start, depth - 1, up=up) for up in (True, False))
+    upstream, downstream = (_distances(edges, start, depth - 1, up=up) for up in (True, False))
     followed = {
         (graph.tables[graph.pair_sources[pair]], graph.tables[graph.pair_targets[pair]])
         for pair in walked.pairs
     }
     assert followed == {
-        (edge.source, edge.target) for edge in edges if edge.target in above or edge.source in below
+        (edge.source, edge.target)
+        for edge in edges
+        if edge.target in upstream or edge.source in downstream
     }
 
 
@@ -123,13 +125,15 @@ def _affected(edges: list[Plain], table: str, column: str) -> dict[tuple[str, st
         grows = True
         while grows:
             grows = False
-            known = defaultdict(set)
+            columns_by_table = defaultdict(set)
             for name, each in reach:
-                known[name].add(each)
+                columns_by_table[name].add(each)
             for edge in usable:
                 source, target = edge.columns or ("*", "*")
-                leaves = "*" in known[edge.source] or source in known[edge.source]
-                leaves = leaves or (edge.columns is None and bool(known[edge.source]))
+                leaves = (
+                    "*" in columns_by_table[edge.source] or source in columns_by_table[edge.source]
+                )
+                leaves = leaves or (edge.columns is None and bool(columns_by_table[edge.source]))
                 if leaves and (edge.target, target) not in reach:
                     reach[edge.target, target] = level
                     grows = True
@@ -138,24 +142,24 @@ def _affected(edges: list[Plain], table: str, column: str) -> dict[tuple[str, st
 
 
 @given(_EDGES, st.sampled_from("xyz"))
-def test_impacts_reach_what_plain_ones_do_as_surely_and_by_ways_that_are_there(
+def test_impacts_match_a_plain_search_in_reach_certainty_and_path(
     edges: list[Plain], column: str
 ) -> None:
     graph = _graph(edges)
     start = edges[0].source
     table = graph.table_numbers[start]
     own = graph.column_numbers.get((table, f"{BY_ID}{start}-{column}"))
-    found = find_impact(graph, table, [] if own is None else [own], outdated_edges(graph))
+    impact = find_impact(graph, table, [] if own is None else [own], outdated_edges(graph))
     reached = {}
-    for vertex in found.vertices.tolist():
+    for vertex in impact.vertices.tolist():
         name = graph.tables[graph.table_of(vertex)]
         text = "*" if vertex >= len(graph.columns) else graph.columns[vertex][1][-1]
-        reached[name, text] = int(found.reach[vertex])
+        reached[name, text] = int(impact.reach[vertex])
         steps, at = [], vertex
-        while found.edge[at] != NONE:
-            assert graph.targets[found.edge[at]] == at
-            steps.append(int(graph.reaches[found.edge[at]]))
-            at = int(found.before[at])
-        assert len(steps) == found.distance[vertex]
-        assert max(steps) == found.reach[vertex]
+        while impact.edge[at] != NONE:
+            assert graph.targets[impact.edge[at]] == at
+            steps.append(int(graph.reaches[impact.edge[at]]))
+            at = int(impact.before[at])
+        assert len(steps) == impact.distance[vertex]
+        assert max(steps) == impact.reach[vertex]
     assert reached == _affected(edges, start, column)
