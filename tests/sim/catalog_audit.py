@@ -57,10 +57,10 @@ class CatalogAudit:
         if not self._notes.finished:
             self._say("not everything was over in the calm at the end")
         self._check_chain()
-        self._judge_refusals(-1, whole=True)
+        self._judge_refusals(-1, is_complete=True)
         for version in self._history.versions:
             self._replay(version)
-            self._judge_refusals(version.number, whole=True)
+            self._judge_refusals(version.number, is_complete=True)
             self._check_sightings(version)
         for refusal in self._open:
             self._say(f"{refusal.intent.name} was refused with {refusal.code}: at no time rightly")
@@ -119,7 +119,7 @@ class CatalogAudit:
             for position, operation in enumerate(version.commit.operations):
                 self._carry_out(version, operation)
                 if position < len(version.commit.operations) - 1:
-                    self._judge_refusals(version.number, whole=False)
+                    self._judge_refusals(version.number, is_complete=False)
         self._read_files(version)
         if version.commit.kind is CommitKind.MERGE:
             self._forget(version, before)
@@ -188,10 +188,10 @@ class CatalogAudit:
 
     def _forget(self, version: Version, before: State) -> None:
         """Let the model forget what a merge has left out, if it was time for that."""
-        gone = before.keys() - self._state.keys()
+        forgotten_keys = before.keys() - self._state.keys()
         ids = {
             str(key[-1])
-            for table, key in gone
+            for table, key in forgotten_keys
             if table in ("catalogs", "schemas", "tables", "columns")
             and not before[table, key].get("_moved")
         }
@@ -205,7 +205,7 @@ class CatalogAudit:
                     self._say(f"{version.number} has forgotten {each} too early")
         self._model.forget(roots)
         self.tally["forgotten"] += len(roots)
-        for key in gone:
+        for key in forgotten_keys:
             self._rebuilt.pop(key, None)
 
     def _compare(self, version: Version) -> None:
@@ -218,13 +218,13 @@ class CatalogAudit:
 
     # what people saw
 
-    def _judge_refusals(self, number: int, *, whole: bool) -> None:
+    def _judge_refusals(self, number: int, *, is_complete: bool) -> None:
         """Strike out the refusals that are right in the state of now."""
         left = []
         for refusal in self._open:
             now = (
                 refusal.low <= number <= refusal.high
-                if whole
+                if is_complete
                 else (refusal.low < number <= refusal.high)
             )
             right = now and any(

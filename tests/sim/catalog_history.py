@@ -42,7 +42,7 @@ class CatalogHistory:
         self.floor = 0
         self.bodies: dict[str, bytes] = {}  # of everything that was ever created, by path
         self.epochs_ms: dict[int, float] = {}  # when each epoch of the lease was taken
-        self._there: set[str] = set()
+        self._stored_paths: set[str] = set()
         self._made_ms: dict[str, float] = {}
         self._last_named: dict[str, int] = {}
         self._heads: list[int] = []  # the head after each entry of the log
@@ -81,9 +81,9 @@ class CatalogHistory:
         if mutation.verb == "create":
             self.bodies[path] = mutation.body
             self._made_ms[path] = mutation.at_ms
-            self._there.add(path)
+            self._stored_paths.add(path)
             return
-        self._there.discard(path)
+        self._stored_paths.discard(path)
         if self._last_named.get(path, -1) >= self.floor:
             last = self._last_named[path]
             self._say(f"{path} was deleted, which {last} names, with the floor at {self.floor}")
@@ -127,13 +127,13 @@ class CatalogHistory:
             self._last_named[path] = number
             # Who slept between append and commit may find the ledger's copy collected.
             slept_ms = at_ms - self._made_ms[path]
-            if path not in self._there and slept_ms < SHORTEST_RETENTION_MS:
+            if path not in self._stored_paths and slept_ms < SHORTEST_RETENTION_MS:
                 self._say(f"commit {number} names {path}, which is not there")
 
     def _check_named(self, number: int, ref: Ref | FileRef) -> bool:
         """Whether what a manifest names was there before it (law 3), as it says."""
         self._last_named[ref.path] = number
-        if ref.path not in self._there:
+        if ref.path not in self._stored_paths:
             self._say(f"manifest {number} names {ref.path}, which is not there")
             return ref.path in self.bodies
         if ref.path not in self._hashes:

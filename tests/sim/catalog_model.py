@@ -73,29 +73,38 @@ class Model:
                 seen.append((self._path_of(row), row["schema_id"], row["_commit"]))
         for row in self.tables.values():
             if self._is_live(row):
-                above = self._path_of(self.schemas[row["schema_id"],])
-                seen.append((f"{above}.{row['name']}", row["table_id"], row["_commit"]))
+                schema_path = self._path_of(self.schemas[row["schema_id"],])
+                seen.append((f"{schema_path}.{row['name']}", row["table_id"], row["_commit"]))
                 for column in self.live_columns(row["table_id"]):
-                    name = f"{above}.{row['name']}:{column['position']}:{column['name']}"
+                    name = f"{schema_path}.{row['name']}:{column['position']}:{column['name']}"
                     seen.append((name, column["column_id"], column["_commit"]))
         return sorted(seen)
 
-    def forget(self, gone: set[str]) -> None:
+    def forget(self, forgotten_ids: set[str]) -> None:
         """Leave out objects, or columns, by their ids, and all that belongs to them."""
-        gone = set(gone)
-        gone |= {row["schema_id"] for row in self.schemas.values() if row["catalog_id"] in gone}
+        forgotten_ids = set(forgotten_ids)
+        forgotten_ids |= {
+            row["schema_id"] for row in self.schemas.values() if row["catalog_id"] in forgotten_ids
+        }
         while True:
-            below = {r["schema_id"] for r in self.schemas.values() if r.get("parent_id") in gone}
-            if below <= gone:
+            below = {
+                r["schema_id"] for r in self.schemas.values() if r.get("parent_id") in forgotten_ids
+            }
+            if below <= forgotten_ids:
                 break
-            gone |= below
-        gone |= {row["table_id"] for row in self.tables.values() if row["schema_id"] in gone}
-        _sift(self.catalogs, lambda row: row["catalog_id"] in gone)
-        _sift(self.schemas, lambda row: row["schema_id"] in gone)
-        _sift(self.tables, lambda row: row["table_id"] in gone)
-        _sift(self.columns, lambda row: row["table_id"] in gone or row["column_id"] in gone)
-        _sift(self.schema_versions, lambda row: row["table_id"] in gone)
-        _sift(self.objects, lambda row: row["id"] in gone)
+            forgotten_ids |= below
+        forgotten_ids |= {
+            row["table_id"] for row in self.tables.values() if row["schema_id"] in forgotten_ids
+        }
+        _sift(self.catalogs, lambda row: row["catalog_id"] in forgotten_ids)
+        _sift(self.schemas, lambda row: row["schema_id"] in forgotten_ids)
+        _sift(self.tables, lambda row: row["table_id"] in forgotten_ids)
+        _sift(
+            self.columns,
+            lambda row: row["table_id"] in forgotten_ids or row["column_id"] in forgotten_ids,
+        )
+        _sift(self.schema_versions, lambda row: row["table_id"] in forgotten_ids)
+        _sift(self.objects, lambda row: row["id"] in forgotten_ids)
 
     def dropped_at(self, object_id: str) -> datetime | None:
         """When an object, or a column, was dropped itself."""
@@ -253,15 +262,18 @@ class Model:
         before = self.live_columns(table["table_id"])
         row = {**table, **self._touched()}
         after, last_field = model_columns.changed(table, before, request, self._lifetime())
-        gone = [each for each in after if each.get("dropped_at")]
+        dropped_columns = [each for each in after if each.get("dropped_at")]
         after = [each for each in after if not each.get("dropped_at")]
         for position, column in enumerate(after):
             column["position"] = position
-        if [*after, *gone] == before:  # nothing has changed, so there is no other version
+        if [
+            *after,
+            *dropped_columns,
+        ] == before:  # nothing has changed, so there is no other version
             return self._write(self.tables, (table["schema_id"], table["table_id"]), row)
         model_columns.refuse_doubles(after)
         same = {column["column_id"]: column for column in before}
-        for column in (*after, *gone):
+        for column in (*after, *dropped_columns):
             if same.get(column["column_id"]) != column:
                 self._write(self.columns, (table["table_id"], column["column_id"]), column)
         row |= {
@@ -275,8 +287,8 @@ class Model:
     def _undrop(self, request: ddl.Undrop) -> Row:
         kind, old = self._by_id(request.id)
         self._expected(old, request)
-        above = self._container(old)
-        if above is not None and not self._is_live(above):
+        container = self._container(old)
+        if container is not None and not self._is_live(container):
             raise Refused("conflict")
         if not old.get("dropped_at"):
             raise Refused("already_exists")
@@ -290,7 +302,7 @@ class Model:
             return self._write(self.catalogs, (old["catalog_id"],), row)
         if kind == "SCHEMA":
             self._refuse_taken(self._schema_in(old["catalog_id"], old.get("parent_id"), name))
-            parents = [] if above is None or "path" not in above else above["path"]
+            parents = [] if container is None or "path" not in container else container["path"]
             row["path"] = [*parents, name]
             if row["path"] != old["path"]:
                 self._move_below(row)
@@ -301,21 +313,22 @@ class Model:
     # looking
 
     def _catalog_named(self, name: str) -> Row | None:
-        return _only(r for r in self.catalogs.values() if r["name"] == name and _there(r))
+        return _only(r for r in self.catalogs.values() if r["name"] == name and _is_undropped(r))
 
     def _schema_in(self, catalog: str, parent: str | None, name: str) -> Row | None:
         place = (catalog, parent, name)
         return _only(
             row
             for row in self.schemas.values()
-            if (row["catalog_id"], row.get("parent_id"), row["name"]) == place and _there(row)
+            if (row["catalog_id"], row.get("parent_id"), row["name"]) == place
+            and _is_undropped(row)
         )
 
     def _table_in(self, schema: str, name: str) -> Row | None:
         return _only(
             row
             for row in self.tables.values()
-            if (row["schema_id"], row["name"]) == (schema, name) and _there(row)
+            if (row["schema_id"], row["name"]) == (schema, name) and _is_undropped(row)
         )
 
     def _catalog(self, name: str) -> Row:
@@ -336,7 +349,7 @@ class Model:
     def live_columns(self, table_id: str) -> list[Row]:
         """The columns of a table, by position."""
         mine = [row for (table, _), row in self.columns.items() if table == table_id]
-        return sorted((row for row in mine if _there(row)), key=lambda row: row["position"])
+        return sorted((row for row in mine if _is_undropped(row)), key=lambda row: row["position"])
 
     def _by_id(self, object_id: str) -> tuple[str, Row]:
         place = _existing(self.objects.get((object_id,)))
@@ -354,17 +367,17 @@ class Model:
         return self.catalogs.get((row["catalog_id"],))
 
     def _is_live(self, row: Row) -> bool:
-        above: Row | None = row
-        while above is not None:
-            if not _there(above):
+        container: Row | None = row
+        while container is not None:
+            if not _is_undropped(container):
                 return False
-            row, above = above, self._container(above)
+            row, container = container, self._container(container)
         return "schema_id" not in row
 
     def _holds_something(self, schema_id: str) -> bool:
         schemas = (r for r in self.schemas.values() if r.get("parent_id") == schema_id)
         tables = (r for r in self.tables.values() if r["schema_id"] == schema_id)
-        return any(_there(row) for row in (*schemas, *tables))
+        return any(_is_undropped(row) for row in (*schemas, *tables))
 
     def _path_of(self, schema: Row) -> str:
         return ".".join([self.catalogs[schema["catalog_id"],]["name"], *schema["path"]])
@@ -418,7 +431,7 @@ class Model:
             raise Refused("already_exists")
 
 
-def _there(row: Row) -> bool:
+def _is_undropped(row: Row) -> bool:
     return not row.get("dropped_at")
 
 

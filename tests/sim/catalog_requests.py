@@ -119,15 +119,15 @@ class RandomRequests:
         return ddl.DropColumn(target=self._table(), column=self._rng.choice(_COLUMNS))
 
     def _undrop(self) -> ddl.Ddl:
-        known = self._notes.ids[-6:]
-        some = self._rng.choice(known) if known else "nobody"
+        recent_ids = self._notes.ids[-6:]
+        object_id = self._rng.choice(recent_ids) if recent_ids else "nobody"
         name = self._rng.choice((None, None, "t2"))
-        return ddl.Undrop(id=some, name=name)
+        return ddl.Undrop(id=object_id, name=name)
 
     def _path(self) -> tuple[str, tuple[str, ...]]:
-        known = self._notes.schemas[-4:]
-        if known and self._rng.random() < 0.7:
-            schema = self._rng.choice(known)
+        recent_schemas = self._notes.schemas[-4:]
+        if recent_schemas and self._rng.random() < 0.7:
+            schema = self._rng.choice(recent_schemas)
             return schema.catalog, schema.path
         catalog = self._rng.choice(_CATALOGS)
         levels = 2 if self._rng.random() < 0.2 else 1
@@ -137,9 +137,9 @@ class RandomRequests:
         return ddl.SchemaName(*self._path())
 
     def _table(self) -> ddl.TableName:
-        known = self._notes.tables[-4:]
-        if known and self._rng.random() < 0.7:
-            return self._rng.choice(known)
+        recent_tables = self._notes.tables[-4:]
+        if recent_tables and self._rng.random() < 0.7:
+            return self._rng.choice(recent_tables)
         catalog, path = self._path()
         return ddl.TableName(catalog, path, self._rng.choice(_TABLES))
 
@@ -154,8 +154,12 @@ class RandomRequests:
         )
 
     def _expected(self) -> int | None:
-        known = self._notes.numbers[-3:]
-        return self._rng.choice(known) if known and self._rng.random() < 0.15 else None
+        recent_numbers = self._notes.numbers[-3:]
+        return (
+            self._rng.choice(recent_numbers)
+            if recent_numbers and self._rng.random() < 0.15
+            else None
+        )
 
     def _word(self) -> str:
         return self._rng.choice(("one", "two", "three"))

@@ -193,13 +193,13 @@ class CatalogScenario:
             await incarnation.runtime.clock.sleep(6 * MINUTE_MS + rng.random() * longest_ms)
             started_ms = incarnation.world.now_ms
             try:
-                gone = await collect_garbage(store, port, retention_ms=SHORTEST_RETENTION_MS)
+                collected = await collect_garbage(store, port, retention_ms=SHORTEST_RETENTION_MS)
             except ArcoError as problem:
                 incarnation.world.tally["collections given up"] += 1
                 self._judge(incarnation, problem, started_ms)
                 continue
             for kind in ("manifests", "commits", "files", "keys", "segments", "slots", "leases"):
-                incarnation.world.tally[f"{kind} collected"] += getattr(gone, kind).objects
+                incarnation.world.tally[f"{kind} collected"] += getattr(collected, kind).objects
 
     async def _read(self, incarnation: Incarnation) -> None:
         store = await opened(self._objects, incarnation, Role.READER)
@@ -383,10 +383,12 @@ async def look_around(snapshot: Snapshot) -> list[tuple[str, str, int]]:
     return sorted(seen)
 
 
-async def _tables(snapshot: Snapshot, schema_id: str, above: str) -> list[tuple[str, str, int]]:
+async def _tables(
+    snapshot: Snapshot, schema_id: str, schema_path: str
+) -> list[tuple[str, str, int]]:
     seen: list[tuple[str, str, int]] = []
     for table in await snapshot.tables(schema_id):
-        name = f"{above}.{table.row.name}"
+        name = f"{schema_path}.{table.row.name}"
         details = await snapshot.find(table.row.table_id)
         seen.append((name, table.row.table_id, details.commit))
         seen += [

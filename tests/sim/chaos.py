@@ -64,15 +64,15 @@ class Chaos:
     def start(self) -> None:
         """Begin, and see to it that it ends."""
         self._world.after(self._until_ms, self._calm)
-        self._again()
+        self._schedule_strike()
 
-    def _again(self) -> None:
+    def _schedule_strike(self) -> None:
         gap_ms = self._rng.expovariate(1 / self._storm.every_ms)
         if self._world.now_ms + gap_ms < self._until_ms:
             self._world.after(gap_ms, self._strike)
 
     def _strike(self) -> None:
-        self._again()
+        self._schedule_strike()
         kinds = [*_KINDS, *self._pranks]
         weights = [getattr(self._storm, kind) for kind in _KINDS] + [1.0] * len(self._pranks)
         kind = self._rng.choices(kinds, weights)[0] if any(weights) else ""

@@ -263,9 +263,9 @@ class ClaimScenario:
         rng = incarnation.world.stream("janitor whims")
         while True:
             try:
-                gone = await collect_keys(store)
+                collected_keys = await collect_keys(store)
                 await collect(Chain(store, TARGET), retention_ms=4 * SHORTEST_RETENTION_MS)
-                incarnation.world.tally["keys collected"] += gone
+                incarnation.world.tally["keys collected"] += collected_keys
             except (Unknown, Unavailable, Conflict, NotFound):
                 incarnation.world.tally["collections given up"] += 1
             await incarnation.runtime.clock.sleep((0.2 + rng.random()) * HOUR_MS)

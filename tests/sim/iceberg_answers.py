@@ -112,7 +112,7 @@ def _check_done(
         case _ if landed:
             return _check_landed(operation, landed[0], sights, sent, history)
         case Mark() if any(
-            operation.is_there(facts) for facts in _met(history, sights, operation.name)
+            operation.is_applied(facts) for facts in _met(history, sights, operation.name)
         ):
             return None  # there was nothing to do
     return "acknowledged, and nothing has happened"

@@ -193,11 +193,11 @@ class IcebergHistory:
     def _name(self, catalog: CatalogHistory) -> None:
         state: State = {}
         orders: dict[tuple[str, tuple[object, ...]], tuple[int, int]] = {}
-        known: set[str] = set()
+        read_paths: set[str] = set()
         for version in catalog.versions:
             for table, ref in catalog.files(version.manifest):
-                if table == "tables" and ref.path not in known:
-                    known.add(ref.path)
+                if table == "tables" and ref.path not in read_paths:
+                    read_paths.add(ref.path)
                     lay(state, orders, table, catalog.bodies[ref.path])
             names = Names(version.position)
             for (table, _), row in state.items():

@@ -71,7 +71,7 @@ class Mark:
         wanted = {**before.properties, self.key: self.value}
         return after == _with(before, properties=wanted)
 
-    def is_there(self, facts: Facts) -> bool:
+    def is_applied(self, facts: Facts) -> bool:
         return facts.properties.get(self.key) == self.value
 
 
@@ -122,7 +122,7 @@ class Append:
         )
         return after == wanted and not self.is_refused(before)
 
-    def is_there(self, facts: Facts) -> bool:
+    def is_applied(self, facts: Facts) -> bool:
         return self.snapshot in facts.snapshots
 
 

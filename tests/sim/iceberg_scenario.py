@@ -183,10 +183,10 @@ class IcebergScenario:
             started_ms = incarnation.world.now_ms
             try:
                 await collect_garbage(store, port, retention_ms=SHORTEST_RETENTION_MS)
-                gone = await tables.collect()
-                incarnation.world.tally["metadata collected"] += gone.metadata
-                incarnation.world.tally["files purged"] += gone.purged
-                incarnation.world.tally["numbers collected"] += gone.numbers
+                collected = await tables.collect()
+                incarnation.world.tally["metadata collected"] += collected.metadata
+                incarnation.world.tally["files purged"] += collected.purged
+                incarnation.world.tally["numbers collected"] += collected.numbers
             except ArcoError as problem:
                 incarnation.world.tally["collections given up"] += 1
                 self._judge(incarnation, problem, started_ms)

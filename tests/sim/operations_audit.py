@@ -33,7 +33,7 @@ class OperationsAudit:
         self._notes = notes
         self._tables = TIER2[history.domain]
         self._read: dict[str, pa.Table] = {}
-        self._known_rows: dict[tuple[str, ...], list[dict[str, object]]] = {}
+        self._cached_rows: dict[tuple[str, ...], list[dict[str, object]]] = {}
         self._readings: dict[tuple[str, int], SegmentRows] = {}  # without bounds
         self.tally: Counter[str] = Counter()
 
@@ -123,16 +123,16 @@ class OperationsAudit:
             return []
         if step.record.kind is not CommitKind.MERGE:
             return [f"has other rows of {name} than its parent"]
-        known, now = (self._by_key(name, each) for each in (old, rows))
-        gone = {key: row for key, row in known.items() if key not in now}
-        if any(known.get(key) != row for key, row in now.items()):
+        old_by_key, rows_by_key = (self._by_key(name, each) for each in (old, rows))
+        missing_rows = {key: row for key, row in old_by_key.items() if key not in rows_by_key}
+        if any(old_by_key.get(key) != row for key, row in rows_by_key.items()):
             return [f"has changed rows of {name}"]
         bound = step.manifest.retained_from.get(name)
-        if bound is None or any(not _is_before(row, bound) for row in gone.values()):
+        if bound is None or any(not _is_before(row, bound) for row in missing_rows.values()):
             return [f"has lost rows of {name}"]
         if step.manifest.rows_changed_at != step.record.number:
             return [f"has forgotten rows of {name} without saying so"]
-        self.tally["rows forgotten"] += len(gone)
+        self.tally["rows forgotten"] += len(missing_rows)
         return []
 
     def _check_end(self, last: Step) -> list[str]:
@@ -164,12 +164,12 @@ class OperationsAudit:
     def _rows(self, name: str, paths: Iterable[str]) -> list[dict[str, object]]:
         """The rows of some files, folded as a reader would."""
         asked = (name, *paths)
-        cached = self._known_rows.get(asked)
+        cached = self._cached_rows.get(asked)
         if cached is None:
             table = self._tables[name]
             read = [self._file(name, path) for path in paths]
             rows = fold(table, pa.concat_tables([table.empty, *read]))
-            cached = self._known_rows[asked] = rows.to_pylist()
+            cached = self._cached_rows[asked] = rows.to_pylist()
         return cached
 
     def _file(self, name: str, path: str) -> pa.Table:

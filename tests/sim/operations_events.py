@@ -83,8 +83,8 @@ class Sender:
         if draw < 0.2 and self._sent:
             return self._rng.choice(self._sent)
         kind = self._rng.choice(self._kinds)
-        known = self._ids and draw < 0.3  # a sender that gives two events one id
-        event_id = self._rng.choice(self._ids) if known else new_ulid(incarnation.runtime)
+        is_repeated = self._ids and draw < 0.3  # a sender that gives two events one id
+        event_id = self._rng.choice(self._ids) if is_repeated else new_ulid(incarnation.runtime)
         made = event(
             incarnation,
             kind.name,

@@ -48,7 +48,9 @@ class History:
     wrong: list[str] = field(default_factory=list)
     _slots: dict[int, str] = field(default_factory=dict)  # streams by number
     _seals: dict[str, int] = field(default_factory=dict)
-    _there: dict[str, tuple[float, str]] = field(default_factory=dict)  # since when, SHA-256
+    _stored_objects: dict[str, tuple[float, str]] = field(
+        default_factory=dict
+    )  # since when, SHA-256
     _last_named: dict[str, int] = field(default_factory=dict)  # by path, the last manifest with it
 
     @classmethod
@@ -69,7 +71,7 @@ class History:
         return all(self._is_folded(place, self._watermark(-1)) for place in self.segments)
 
     def _stored(self, path: str, change: Mutation) -> None:
-        self._there[path] = (change.at_ms, change.sha256)
+        self._stored_objects[path] = (change.at_ms, change.sha256)
         folder, _, name = path.rpartition("/")
         if folder == f"manifests/{self.domain}" and name != "head.json":
             self._published(int(name.partition(".")[0]), path, change)
@@ -122,7 +124,7 @@ class History:
         files = {name: [ref.path for ref in refs] for name, refs in self._named(manifest).items()}
         named = {manifest.commit.path: manifest.commit.sha256} | dict(self._hashes(manifest))
         for each, sha256 in named.items():
-            if each not in self._there or self._there[each][1] != sha256:
+            if each not in self._stored_objects or self._stored_objects[each][1] != sha256:
                 self.wrong.append(f"manifest {number} names {each}, which is missing or another")
             self._last_named[each] = number
         news = self._news(number, self._watermark(-1), manifest.watermark)
@@ -168,14 +170,14 @@ class History:
     def _news(self, number: int, old: Watermark, new: Watermark) -> list[Segment]:
         """The segments between two watermarks; what is odd about them goes into `wrong`."""
         met = [self._slots.get(slot) for slot in range(old.frontier, new.frontier)]
-        known = {**old.open, **{stream: -1 for stream in met if stream is not None}}
-        if new.frontier < old.frontier or None in met or not new.open.keys() <= known.keys():
+        open_streams = {**old.open, **{stream: -1 for stream in met if stream is not None}}
+        if new.frontier < old.frontier or None in met or not new.open.keys() <= open_streams.keys():
             self.wrong.append(
                 f"manifest {number} has a watermark that does not follow its parent's"
             )
             return []
         segments: list[Segment] = []
-        for stream, folded in known.items():
+        for stream, folded in open_streams.items():
             last = new.open.get(stream, self._seals.get(stream))
             if last is None:
                 self.wrong.append(f"manifest {number} has left stream {stream}, which has no seal")
@@ -199,7 +201,7 @@ class History:
     # deletions
 
     def _deleted(self, path: str, at_ms: float) -> None:
-        since, _ = self._there.pop(path, (at_ms, ""))
+        since, _ = self._stored_objects.pop(path, (at_ms, ""))
         folder, _, name = path.rpartition("/")
         if path.startswith((*_FILES, f"commits/{self.domain}/")):
             if self._last_named.get(path, -1) >= self.floor:

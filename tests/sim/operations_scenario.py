@@ -239,14 +239,18 @@ class OperationsScenario:
         while True:
             for domain in self._domains:
                 try:
-                    gone = await collect_garbage(
+                    collected = await collect_garbage(
                         store, compactor, domain=domain, retention_ms=SHORTEST_RETENTION_MS
                     )
-                    counted = {"files": gone.files, "segments": gone.segments, "slots": gone.slots}
+                    counted = {
+                        "files": collected.files,
+                        "segments": collected.segments,
+                        "slots": collected.slots,
+                    }
                     incarnation.world.tally.update(
                         {f"{name} collected": pile.objects for name, pile in counted.items()}
                     )
-                    incarnation.world.tally["seals"] += gone.seals
+                    incarnation.world.tally["seals"] += collected.seals
                     await self._inspect(incarnation, domain)
                 except (Unknown, Unavailable, Conflict, NotFound):
                     incarnation.world.tally["collections given up"] += 1

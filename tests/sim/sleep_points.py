@@ -111,8 +111,8 @@ class SleepTrial(Trial):
         janitor = self.processes["janitor"].incarnation
         if janitor is None:
             raise AssertionError("the janitor has no reason to die")
-        gone = janitor.runtime.tasks.spawn(self._collect(janitor))
-        await gone.wait()
+        collection = janitor.runtime.tasks.spawn(self._collect(janitor))
+        await collection.wait()
         await incarnation.runtime.clock.sleep(
             began_ms + _SLEEP_MS + MINUTE_MS - incarnation.world.now_ms
         )

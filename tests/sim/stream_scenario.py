@@ -166,11 +166,13 @@ class StreamScenario:
                 head = await _manifests(store).head()
                 mark = _watermark(head)
                 sealed = await seal_expired_streams(slots, DOMAIN, mark)
-                gone = await collect_segments(
+                collected_segments = await collect_segments(
                     slots, DOMAIN, mark, retention_ms=SHORTEST_RETENTION_MS
                 )
                 await collect(slots, retention_ms=SHORTEST_RETENTION_MS, ceiling=mark.frontier)
-                incarnation.world.tally.update({"seals": len(sealed), "segments collected": gone})
+                incarnation.world.tally.update(
+                    {"seals": len(sealed), "segments collected": collected_segments}
+                )
             except (Unknown, Unavailable, Conflict, NotFound):
                 incarnation.world.tally["collections given up"] += 1
             await incarnation.runtime.clock.sleep((0.1 + rng.random()) * HOUR_MS)

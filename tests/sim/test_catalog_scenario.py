@@ -89,7 +89,7 @@ def test_the_model_refuses_what_cannot_be(request_: ddl.Ddl, code: str | None) -
     assert _model().verdict(request_, actor="user:a", at=_AT) == code
 
 
-def test_the_model_forgets_what_lay_in_what_is_gone() -> None:
+def test_the_model_forgets_everything_inside_a_forgotten_object() -> None:
     model = _model()
     model.carry_out(
         ddl.DropCatalog(target=ddl.CatalogName("default"), force=True),
