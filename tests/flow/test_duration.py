@@ -28,12 +28,12 @@ def test_a_number_is_rejected_too() -> None:
 
 
 def test_a_duration_is_printed_in_the_largest_unit_that_leaves_no_rest() -> None:
-    found = [print_duration(ms) for ms in (90_000, 120_000, 7_200_000, 172_800_000, 1_500, 0)]
-    assert found == ["90s", "2m", "2h", "2d", "1.5s", "0s"]
+    printed = [print_duration(ms) for ms in (90_000, 120_000, 7_200_000, 172_800_000, 1_500, 0)]
+    assert printed == ["90s", "2m", "2h", "2d", "1.5s", "0s"]
 
 
 @pytest.mark.parametrize(
-    ("ms", "said"),
+    ("ms", "text"),
     [
         (0, "0.0s"),
         (840, "0.8s"),
@@ -49,5 +49,5 @@ def test_a_duration_is_printed_in_the_largest_unit_that_leaves_no_rest() -> None
         (86_700_000, "1d"),
     ],
 )
-def test_a_rough_duration_has_its_two_largest_units(ms: float, said: str) -> None:
-    assert rough_duration(ms) == said
+def test_a_rough_duration_has_its_two_largest_units(ms: float, text: str) -> None:
+    assert rough_duration(ms) == text

@@ -41,7 +41,7 @@ class Chains:
         self, table_id: str, attempt: DispatchedAttempt, since: int
     ) -> NumberedPublication | int:
         self._check()
-        done = published_by_task(attempt.task, self._above(table_id, since))
+        done = published_by_task(attempt.task, self._publications_since(table_id, since))
         if done is not None:
             return done
         self.fences += 1
@@ -58,7 +58,9 @@ class Chains:
         """Publish as a worker does: the number of the version, or `Fenced`."""
         table_id = self.make(output.table)
         attempt = output.attempt
-        standing = publication_status(attempt, self._above(table_id, attempt.dispatched_at_number))
+        standing = publication_status(
+            attempt, self._publications_since(table_id, attempt.dispatched_at_number)
+        )
         if standing.done is not None:
             return standing.done.number
         if standing.lost_to is not None:
@@ -71,7 +73,7 @@ class Chains:
         chain = self.chains.get(self.ids.get(table, ""), [])
         return [each for each in chain if each is not None and not each.is_fence]
 
-    def _above(self, table_id: str, since: int) -> list[NumberedPublication]:
+    def _publications_since(self, table_id: str, since: int) -> list[NumberedPublication]:
         chain = self.chains[table_id]
         return [
             NumberedPublication(number, each)

@@ -31,8 +31,8 @@ class LedgerReader:
     async def rows(self, table: str, domain: str = EXECUTIONS_DOMAIN) -> list[dict[str, Any]]:
         tail = await self._tails[domain].since(Watermark(), {})
         declared = TIER2[domain][table]
-        found = fold(declared, tail_rows(tail, StateTable(domain, declared)))
-        rows: list[dict[str, Any]] = found.to_pylist()
+        folded = fold(declared, tail_rows(tail, StateTable(domain, declared)))
+        rows: list[dict[str, Any]] = folded.to_pylist()
         return rows
 
     async def state(self, tables: Sequence[str], files_of: Sequence[str] = ()) -> PlanningState:

@@ -78,19 +78,21 @@ async def test_a_run_after_the_end_of_the_first_does_not_append_it_either(
     assert len(setup.chains.published("t")) == 1
 
 
-_ANEW = pytest.mark.parametrize(
-    "anew", [_appending(code="other"), _appending(reason=Reason.FORCED)], ids=["code", "forced"]
+_REMAKE_PLANS = pytest.mark.parametrize(
+    "remake_plan",
+    [_appending(code="other"), _appending(reason=Reason.FORCED)],
+    ids=["code", "forced"],
 )
 
 
-@_ANEW
+@_REMAKE_PLANS
 @simulated
 async def test_rows_that_were_appended_since_the_plan_was_made_are_not_appended_again(
-    setup: CoordinatorSetup, anew: Plan
+    setup: CoordinatorSetup, remake_plan: Plan
 ) -> None:
     await _published_and_died(setup)
-    alive = await setup.coordinator.submit(run_request(anew, "alive", worker="w"))
-    setup.code = {"t": CodeVersion(code=anew.makers[0].code_fingerprint or "")}
+    alive = await setup.coordinator.submit(run_request(remake_plan, "alive", worker="w"))
+    setup.code = {"t": CodeVersion(code=remake_plan.makers[0].code_fingerprint or "")}
     assert await _task_or_end(setup, alive.run_id) is None
     view = await setup.over(alive.run_id)
     assert view.status is RunStatus.FAILED
@@ -112,10 +114,10 @@ async def test_the_retry_of_a_run_does_not_append_what_another_run_has_appended_
     [other] = await setup.lease()
     await setup.complete(other, setup.publish(other, "other"))
     assert (await setup.over(second.run_id)).status is RunStatus.SUCCESS
-    again = await setup.coordinator.retry(first.run_id)
+    retried = await setup.coordinator.retry(first.run_id)
     setup.code = {"t": CodeVersion(code="code")}
-    assert await _task_or_end(setup, again.run_id) is None
-    assert (await setup.over(again.run_id)).status is RunStatus.FAILED
+    assert await _task_or_end(setup, retried.run_id) is None
+    assert (await setup.over(retried.run_id)).status is RunStatus.FAILED
     assert len(setup.chains.published("t")) == 1
 
 
@@ -125,13 +127,13 @@ async def test_rows_that_are_replaced_on_change_are_replaced_by_the_run(
 ) -> None:
     setup.chains.make("t")
     for number, replaces in enumerate((False, True)):
-        anew = _appending(code=f"code {number}")
-        [made] = anew.makers
+        appending_plan = _appending(code=f"code {number}")
+        [made] = appending_plan.makers
         [target] = made.targets
         target = msgspec.structs.replace(target, on_change="replace")
         made = msgspec.structs.replace(made, targets=(target,))
         run = await setup.coordinator.submit(
-            run_request(msgspec.structs.replace(anew, makers=(made,)), f"{number}")
+            run_request(msgspec.structs.replace(appending_plan, makers=(made,)), f"{number}")
         )
         setup.code = {"t": CodeVersion(code=f"code {number}")}
         [leased] = await setup.lease()
@@ -140,16 +142,18 @@ async def test_rows_that_are_replaced_on_change_are_replaced_by_the_run(
         assert (await setup.over(run.run_id)).status is RunStatus.SUCCESS
 
 
-@_ANEW
+@_REMAKE_PLANS
 @simulated
-async def test_rows_are_appended_again_on_request(setup: CoordinatorSetup, anew: Plan) -> None:
+async def test_rows_are_appended_again_on_request(
+    setup: CoordinatorSetup, remake_plan: Plan
+) -> None:
     await _published_and_died(setup)
-    consented = msgspec.structs.replace(anew, append_again=("t@1",))
+    consented = msgspec.structs.replace(remake_plan, append_again=("t@1",))
     alive = await setup.coordinator.submit(run_request(consented, "alive", worker="w"))
-    setup.code = {"t": CodeVersion(code=anew.makers[0].code_fingerprint or "")}
-    again = await _task_or_end(setup, alive.run_id)
-    assert again is not None
-    await setup.complete(again, setup.publish(again))
+    setup.code = {"t": CodeVersion(code=remake_plan.makers[0].code_fingerprint or "")}
+    leased = await _task_or_end(setup, alive.run_id)
+    assert leased is not None
+    await setup.complete(leased, setup.publish(leased))
     assert (await setup.over(alive.run_id)).status is RunStatus.SUCCESS
     assert len(setup.chains.published("t")) == 2
 
@@ -292,10 +296,10 @@ class _Slow(Chains):
     setup: CoordinatorSetup
 
     async def place(self, table: str) -> TableHead | None:
-        found = await super().place(table)
+        table_head = await super().place(table)
         if self.slow_ms:
             await self.setup.sleep(self.slow_ms)
-        return found
+        return table_head
 
 
 @simulated
@@ -371,8 +375,8 @@ def test_lost_inputs_do_not_make_rows_be_appended_again(speaks: bool) -> None:
         if speaks:
             await setup.complete(leased, outcome, "first")
         assert (await setup.over(first.run_id)).status is RunStatus.SUCCESS
-        again = await setup.coordinator.submit(run_request(_from_raw(), "two"))
-        assert await _task_or_end(setup, again.run_id) is None
+        second = await setup.coordinator.submit(run_request(_from_raw(), "two"))
+        assert await _task_or_end(setup, second.run_id) is None
         assert _counts(setup, "t") == [1]
 
     run_scenario(scenario, _RAW)
@@ -388,8 +392,8 @@ def test_rows_of_a_late_report_are_not_appended_again() -> None:
         await setup.lease("next")
         await setup.complete(late, setup.publish(late), "late")
         assert (await setup.over(first.run_id)).status is RunStatus.SUCCESS
-        again = await setup.coordinator.submit(run_request(_from_raw(), "two"))
-        assert await _task_or_end(setup, again.run_id) is None
+        second = await setup.coordinator.submit(run_request(_from_raw(), "two"))
+        assert await _task_or_end(setup, second.run_id) is None
         assert _counts(setup, "t") == [1]
 
     run_scenario(scenario, _RAW)
@@ -469,8 +473,8 @@ def test_a_retry_knows_its_rows_though_a_forced_run_has_appended_since(
         dead = await _died_between(setup, append_again=("t@1",))
         made = _from_raw("code", "u")
         [only] = made.tasks
-        again = msgspec.structs.replace(only, reason=Reason.FORCED)
-        made = msgspec.structs.replace(made, tasks=(again,), append_again=("t@1",))
+        forced_task = msgspec.structs.replace(only, reason=Reason.FORCED)
+        made = msgspec.structs.replace(made, tasks=(forced_task,), append_again=("t@1",))
         forced = await setup.coordinator.submit(run_request(made, "forced"))
         more = await _task_or_end(setup, forced.run_id)
         assert more is not None
@@ -540,10 +544,10 @@ def test_an_unreported_retry_by_edited_code_is_not_repeated_by_that_code() -> No
         [first] = await setup.lease()
         await setup.complete(first, FAILED)
         await setup.over(failed.run_id)
-        again = await setup.coordinator.retry(failed.run_id, "dead")
+        retried = await setup.coordinator.retry(failed.run_id, "dead")
         [lost] = await setup.lease("dead")
         setup.publish(lost, "edited")
-        assert (await setup.over(again.run_id, 60_000)).status is RunStatus.SUCCESS
+        assert (await setup.over(retried.run_id, 60_000)).status is RunStatus.SUCCESS
         new = await setup.coordinator.submit(run_request(_from_raw("edited"), "two"))
         setup.code = {"t": CodeVersion(code="edited")}
         assert await _task_or_end(setup, new.run_id) is None
@@ -561,15 +565,15 @@ async def test_a_failed_forced_run_does_not_make_existing_rows_be_appended_again
     [first] = await setup.lease()
     await setup.complete(first, setup.publish(first))
     await setup.over(made.run_id)
-    anew = msgspec.structs.replace(_appending(reason=Reason.FORCED), append_again=("t@1",))
-    forced = await setup.coordinator.submit(run_request(anew, "forced"))
+    forced_plan = msgspec.structs.replace(_appending(reason=Reason.FORCED), append_again=("t@1",))
+    forced = await setup.coordinator.submit(run_request(forced_plan, "forced"))
     [second] = await setup.lease()
     await setup.complete(second, FAILED)
     await setup.over(forced.run_id)
     assert await _states(setup) == {"FAILED"}
     rows = await setup.reader.rows("partitions")
-    again = await setup.coordinator.submit(run_request(_appending(reason=Reason.FAILED), "two"))
-    assert await _task_or_end(setup, again.run_id) is None
+    next_run = await setup.coordinator.submit(run_request(_appending(reason=Reason.FAILED), "two"))
+    assert await _task_or_end(setup, next_run.run_id) is None
     assert _counts(setup, "t") == [1]
     [after] = await setup.reader.rows("partitions")
     assert after["status"] == "COMPLETE"

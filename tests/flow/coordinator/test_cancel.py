@@ -145,15 +145,15 @@ async def test_a_retry_makes_only_what_was_not_made(setup: CoordinatorSetup) -> 
     await setup.complete(second, FAILED)
     await setup.over(view.run_id)
     await setup.restart()
-    again = await setup.coordinator.retry(view.run_id, "w")
-    assert again.run_id != view.run_id
-    assert (await setup.coordinator.retry(view.run_id, "w")).run_id == again.run_id
+    retried = await setup.coordinator.retry(view.run_id, "w")
+    assert retried.run_id != view.run_id
+    assert (await setup.coordinator.retry(view.run_id, "w")).run_id == retried.run_id
     for key in ("t1", "t2"):
         [leased] = await setup.lease()
         assert leased.key == key
         await setup.complete(leased)
-    assert (await setup.over(again.run_id)).status is RunStatus.SUCCESS
+    assert (await setup.over(retried.run_id)).status is RunStatus.SUCCESS
     with pytest.raises(Invalid, match="nothing to retry"):
-        await setup.coordinator.retry(again.run_id)
+        await setup.coordinator.retry(retried.run_id)
     third = await setup.coordinator.retry(view.run_id, "w")
-    assert third.run_id not in (view.run_id, again.run_id)
+    assert third.run_id not in (view.run_id, retried.run_id)

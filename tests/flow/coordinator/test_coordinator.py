@@ -72,8 +72,8 @@ async def test_tasks_downstream_of_a_failed_check_are_blocked(setup: Coordinator
 
 @simulated
 async def test_a_failed_attempt_is_made_again_after_its_pause(setup: CoordinatorSetup) -> None:
-    again = RetryPolicy(times=2, delay_ms=1_000, factor=3.0, max_ms=2_500)
-    made = plan(task("a"), makers=[maker(retry=again)])
+    retry_policy = RetryPolicy(times=2, delay_ms=1_000, factor=3.0, max_ms=2_500)
+    made = plan(task("a"), makers=[maker(retry=retry_policy)])
     view = await setup.coordinator.submit(run_request(made))
     pauses = []
     for attempt in (1, 2, 3):
@@ -142,8 +142,8 @@ async def test_a_run_is_given_up_when_its_only_worker_is_silent(setup: Coordinat
     assert ended.status is RunStatus.FAILED
     assert ended.error == "its worker stopped reporting"
     assert await setup.recorded(view.run_id) == {"t0": "FAILED", "t1": "SKIPPED", "t2": "SKIPPED"}
-    again = await setup.request("mine", run_id=view.run_id)
-    assert again.is_over
+    answer = await setup.request("mine", run_id=view.run_id)
+    assert answer.is_over
 
 
 @simulated
@@ -194,11 +194,11 @@ async def test_a_task_whose_workers_are_always_lost_fails_in_the_end(
 async def test_a_repeated_report_has_no_effect(setup: CoordinatorSetup) -> None:
     view = await setup.coordinator.submit(run_request(chain(2)))
     [leased] = await setup.lease()
-    said = setup.completed(leased)
+    report = setup.completed(leased)
     spawn = setup.runtime.tasks.spawn
-    for one in [spawn(setup.coordinator.complete(said)) for _ in range(3)]:
+    for one in [spawn(setup.coordinator.complete(report)) for _ in range(3)]:
         await one.wait()
-    await setup.coordinator.complete(said)
+    await setup.coordinator.complete(report)
     assert len(await setup.lease()) == 1
     assert await setup.statuses(view.run_id) == {"t0": "SUCCESS", "t1": "RUNNING"}
 
@@ -207,9 +207,9 @@ async def test_a_repeated_report_has_no_effect(setup: CoordinatorSetup) -> None:
 async def test_an_unknown_attempt_is_not_found(setup: CoordinatorSetup) -> None:
     await setup.coordinator.submit(run_request(chain(1)))
     [leased] = await setup.lease()
-    said = setup.completed(leased)
+    report = setup.completed(leased)
     with pytest.raises(NotFound):
-        await setup.coordinator.complete(msgspec.structs.replace(said, attempt_id="x" * 32))
+        await setup.coordinator.complete(msgspec.structs.replace(report, attempt_id="x" * 32))
     with pytest.raises(NotFound):
         await setup.coordinator.get_run("01ARZ3NDEKTSV4RRFFQ69G5FAV")
 
@@ -330,8 +330,8 @@ async def test_an_end_that_cannot_be_recorded_changes_nothing(setup: Coordinator
     with pytest.raises(Unavailable):
         await setup.lease()
     assert await setup.statuses(view.run_id) == {"t0": "SUCCESS", "t1": "READY"}
-    [again] = await setup.lease()
-    assert (again.key, again.attempt) == ("t1", 1)
+    [ready_task] = await setup.lease()
+    assert (ready_task.key, ready_task.attempt) == ("t1", 1)
 
 
 @simulated

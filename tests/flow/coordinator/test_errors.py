@@ -58,8 +58,8 @@ async def test_a_bug_while_a_lease_expires_is_reported_and_the_task_goes_on(
     await setup.lease("dead")
     await setup.sleep(LEASE_MS + 10_000)
     assert broken.left == 0
-    [again] = await setup.lease()
-    assert again.attempt == 2
+    [second_attempt] = await setup.lease()
+    assert second_attempt.attempt == 2
     assert [str(problem) for _, problem, _ in setup.errors] == ["a bug"]
     assert all(whose["run"] == run.run_id for _, _, whose in setup.errors)
 
@@ -116,8 +116,8 @@ async def test_an_expiry_that_fails_is_reported_once_for_each_kind_of_error(
     run = await setup.coordinator.submit(run_request(chain(1)))
     await setup.lease("dead")
     await setup.sleep(LEASE_MS + 10_000)
-    [again] = await setup.lease()
-    assert again.attempt == 2
+    [second_attempt] = await setup.lease()
+    assert second_attempt.attempt == 2
     [(_, problem, whose)] = setup.errors
     assert isinstance(problem, Denied)
     assert whose == {"run": run.run_id, "task": "t0"}

@@ -83,7 +83,7 @@ async def test_times_do_not_decrease_when_the_clock_goes_back(calm: Calm) -> Non
 async def test_a_large_batch_is_appended_in_parts(calm: Calm) -> None:
     facts = LedgerEventWriter(DomainWriters(calm.store(), DOMAINS))
     long = "y" * 60_000
-    told = [
+    events = [
         run_event(
             "task_lost",
             f"lost:{number}",
@@ -92,6 +92,6 @@ async def test_a_large_batch_is_appended_in_parts(calm: Calm) -> None:
         )
         for number in range(400)
     ]
-    await facts.append(told)
+    await facts.append(events)
     rows = await LedgerReader(calm.store(), {}).rows("tasks")
     assert len(rows) == 400

@@ -73,8 +73,8 @@ def test_a_task_that_skips_missing_partitions_gets_those_with_data() -> None:
         assert skipping.partitions == ("ds=1", "ds=3")
         assert waiting.partitions == ("ds=1", "ds=2", "ds=3")
         # A partition that comes later changes the digest.
-        known = [("ds=1", "files-1"), ("ds=2", None), ("ds=3", "files-3")]
-        assert skipping.digest == waiting.digest == material_digest(known)
+        partition_materials = [("ds=1", "files-1"), ("ds=2", None), ("ds=3", "files-3")]
+        assert skipping.digest == waiting.digest == material_digest(partition_materials)
         await setup.complete(leased, setup.publish(leased))
         await setup.over(view.run_id)
         [done] = await setup.reader.rows("tasks")

@@ -61,17 +61,17 @@ async def test_a_run_that_is_over_goes_with_all_that_is_left_of_it_once_it_is_ol
     setup: CoordinatorSetup,
 ) -> None:
     run_id, attempt_id = await _made(setup, "one")
-    whole = {
+    all_keys = {
         claim_key("one"),
         plan_key(run_id),
         log_key(run_id, attempt_id, 0),
         lease_key(attempt_id),
     }
-    assert await _left(setup) == whole
+    assert await _left(setup) == all_keys
     assert (await _collect(setup)).total() == 0
     await setup.sleep(LEASE_RETENTION_MS + 1_000)
     assert (await _collect(setup)).leases == 1
-    assert await _left(setup) == whole - {lease_key(attempt_id)}
+    assert await _left(setup) == all_keys - {lease_key(attempt_id)}
     await setup.sleep(KEPT_MS)
     done = await _collect(setup)
     assert (done.claims, done.plans, done.logs, done.leases) == (1, 1, 1, 0)
@@ -192,9 +192,9 @@ def test_old_coordinator_epochs_are_deleted_and_the_holder_keeps_its_lease() -> 
 
     async def scenario(setup: CoordinatorSetup) -> None:
         for number in range(3):
-            gone = CoordinatorLease(setup.store(Role.API), f"n{number}")
-            assert await gone.take() is None
-            await gone.release()
+            released_lease = CoordinatorLease(setup.store(Role.API), f"n{number}")
+            assert await released_lease.take() is None
+            await released_lease.release()
         keeper = CoordinatorLease(setup.store(Role.API), "keeper")
         assert await keeper.take() is None
         assert (await _collect(setup)).epochs == 0

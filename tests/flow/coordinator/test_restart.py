@@ -110,8 +110,8 @@ async def test_a_pause_before_another_attempt_ends_after_a_restart(setup: Coordi
     await setup.complete(leased, FAILED)
     await setup.restart()
     assert await setup.lease() == ()
-    [again] = await setup.lease(wait_ms=5_000)
-    assert again.attempt == 2
+    [second_attempt] = await setup.lease(wait_ms=5_000)
+    assert second_attempt.attempt == 2
 
 
 _BACK_OFF = RetryPolicy(times=3, delay_ms=1_000, factor=3)
@@ -180,8 +180,8 @@ async def test_a_run_whose_worker_does_not_come_back_is_given_up(setup: Coordina
 async def test_executions_of_other_programs_are_ignored(setup: CoordinatorSetup) -> None:
 
     theirs = ExecutionStarted(execution_id="airflow/run 1", pipeline_id="dag")
-    told = run_event("execution_started", "start:theirs", "airflow/run 1", theirs)
-    await LedgerEventWriter(setup.writers).append([told])
+    event = run_event("execution_started", "start:theirs", "airflow/run 1", theirs)
+    await LedgerEventWriter(setup.writers).append([event])
     await setup.restart()
     [row] = await setup.reader.rows("executions")
     assert row["status"] == "RUNNING"
@@ -224,25 +224,25 @@ _SPOILT: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("how", _SPOILT)
+@pytest.mark.parametrize("damage", _SPOILT)
 @simulated
 async def test_a_run_with_an_unreadable_plan_ends_and_the_others_go_on(
-    setup: CoordinatorSetup, how: str
+    setup: CoordinatorSetup, damage: str
 ) -> None:
     bad = await setup.coordinator.submit(run_request(chain(3), "bad"))
     [lost] = await setup.lease()
     good = await setup.coordinator.submit(run_request(chain(1), "good"))
     key = plan_key(bad.run_id)
     raw = await setup.store(Role.API).get(key)
-    spoilt = _SPOILT[how](raw)
+    spoilt = _SPOILT[damage](raw)
     assert spoilt != raw
     await setup.store(Role.JANITOR).delete(key)
     await setup.store(Role.FLOW).create(key, spoilt)
     await setup.restart()
-    told = await setup.reader.run(bad.run_id)
-    assert told is not None
-    assert (told.status, told.is_over) == (RunStatus.FAILED, True)
-    assert "its plan cannot be read" in (told.error or "")
+    run = await setup.reader.run(bad.run_id)
+    assert run is not None
+    assert (run.status, run.is_over) == (RunStatus.FAILED, True)
+    assert "its plan cannot be read" in (run.error or "")
     assert await setup.recorded(bad.run_id) == {"t0": "FAILED", "t1": "SKIPPED", "t2": "SKIPPED"}
     assert setup.coordinator.figures.set_aside == 1
     [(_, problem, whose)] = setup.errors
@@ -280,10 +280,10 @@ async def test_a_coordinator_resumes_from_where_another_process_stopped(
     assert (await setup.over(run.run_id)).status is RunStatus.SUCCESS
 
 
-@pytest.mark.parametrize("again_here", [False, True])
+@pytest.mark.parametrize("reopens", [False, True])
 @simulated
 async def test_leases_of_a_worker_that_died_with_the_coordinator_end_at_once(
-    setup: CoordinatorSetup, again_here: bool
+    setup: CoordinatorSetup, reopens: bool
 ) -> None:
     setup.coordinator.host("inside")
     mine = setup.coordinator
@@ -291,7 +291,7 @@ async def test_leases_of_a_worker_that_died_with_the_coordinator_end_at_once(
     [leased] = await setup.lease("inside")
     outside = await setup.coordinator.submit(run_request(chain(1), "other"))
     [other] = await setup.lease("outside")
-    if again_here:  # it was only closed for a moment, and the worker is still there
+    if reopens:  # it was only closed for a moment, and the worker is still there
         await mine.close()
         await mine.begin()
         await setup.sleep(1_000)

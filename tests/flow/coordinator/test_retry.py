@@ -26,7 +26,7 @@ async def _failed(setup: CoordinatorSetup) -> str:
     return run.run_id
 
 
-async def _again(setup: CoordinatorSetup, run_id: str, *, fails: bool = False) -> tuple[str, bool]:
+async def _retry(setup: CoordinatorSetup, run_id: str, *, fails: bool = False) -> tuple[str, bool]:
     """Try a run again: the new run, and whether it was given anything to do."""
     run = await setup.coordinator.retry(run_id)
     leased: tuple[LeasedTask, ...] = await setup.lease()
@@ -44,13 +44,13 @@ async def test_rows_that_another_branch_of_retries_has_appended_are_not_appended
     setup: CoordinatorSetup, branch: str, restarts: bool
 ) -> None:
     first = await _failed(setup)
-    second, _ = await _again(setup, first, fails=True)
+    second, _ = await _retry(setup, first, fails=True)
     one, other = (second, first) if branch == "retried below" else (first, second)
-    third, made = await _again(setup, one)
+    third, made = await _retry(setup, one)
     assert made
     if restarts:
         await setup.restart()
-    fourth, made = await _again(setup, other)
+    fourth, made = await _retry(setup, other)
     assert not made
     assert len({first, second, third, fourth}) == 4
     assert len(setup.chains.published("t")) == 1
@@ -59,7 +59,7 @@ async def test_rows_that_another_branch_of_retries_has_appended_are_not_appended
 @simulated
 async def test_while_a_retry_is_at_work_no_other_branch_begins(setup: CoordinatorSetup) -> None:
     first = await _failed(setup)
-    second, _ = await _again(setup, first, fails=True)
+    second, _ = await _retry(setup, first, fails=True)
     third = await setup.coordinator.retry(second)
     with pytest.raises(Invalid, match=f"run {third.run_id} is not over"):
         await setup.coordinator.retry(first)
@@ -67,7 +67,7 @@ async def test_while_a_retry_is_at_work_no_other_branch_begins(setup: Coordinato
     [leased] = await setup.lease()
     await setup.complete(leased, setup.publish(leased))
     await setup.over(third.run_id)
-    _, made = await _again(setup, first)
+    _, made = await _retry(setup, first)
     assert not made
     assert len(setup.chains.published("t")) == 1
 
@@ -77,7 +77,7 @@ async def test_two_branches_that_are_tried_again_at_once_do_not_both_begin(
     setup: CoordinatorSetup,
 ) -> None:
     first = await _failed(setup)
-    second, _ = await _again(setup, first, fails=True)
+    second, _ = await _retry(setup, first, fails=True)
     asking = [setup.runtime.tasks.spawn(setup.coordinator.retry(each)) for each in (first, second)]
     begun, refused = 0, 0
     for each in asking:
@@ -100,12 +100,12 @@ async def test_a_retry_with_a_new_plan_is_given_to_workers_with_the_present_code
     setup: CoordinatorSetup,
 ) -> None:
     run_id = await _failed(setup)
-    again = await setup.coordinator.retry(run_id, plan=_edited())
+    retried = await setup.coordinator.retry(run_id, plan=_edited())
     assert await setup.lease() == ()
     setup.code = {"t": CodeVersion(code="edited")}
     [leased] = await setup.lease()
     await setup.complete(leased, setup.publish(leased))
-    assert (await setup.over(again.run_id)).status is RunStatus.SUCCESS
+    assert (await setup.over(retried.run_id)).status is RunStatus.SUCCESS
 
 
 @simulated
@@ -113,14 +113,14 @@ async def test_a_retry_that_is_asked_for_again_is_the_same_and_one_with_another_
     setup: CoordinatorSetup,
 ) -> None:
     run_id = await _failed(setup)
-    again = await setup.coordinator.retry(run_id, plan=_edited())
-    assert (await setup.coordinator.retry(run_id, plan=_edited())).run_id == again.run_id
-    with pytest.raises(Invalid, match=f"run {again.run_id} is not over"):
+    retried = await setup.coordinator.retry(run_id, plan=_edited())
+    assert (await setup.coordinator.retry(run_id, plan=_edited())).run_id == retried.run_id
+    with pytest.raises(Invalid, match=f"run {retried.run_id} is not over"):
         await setup.coordinator.retry(run_id, plan=_edited("edited once more"))
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         (_edited(key="t@2"), "has the task t@2"),
         (_edited(project="other"), "the plan to retry it with one of 'other'"),
@@ -129,8 +129,8 @@ async def test_a_retry_that_is_asked_for_again_is_the_same_and_one_with_another_
 )
 @simulated
 async def test_a_retry_with_a_plan_of_something_else_is_refused(
-    setup: CoordinatorSetup, wrong: Plan, said: str
+    setup: CoordinatorSetup, wrong: Plan, message: str
 ) -> None:
     run_id = await _failed(setup)
-    with pytest.raises(Invalid, match=said):
+    with pytest.raises(Invalid, match=message):
         await setup.coordinator.retry(run_id, plan=wrong)

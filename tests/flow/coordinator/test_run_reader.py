@@ -23,7 +23,7 @@ Event = tuple[str, dict[str, object]]
 
 
 @asynccontextmanager
-async def _told(*events: Event) -> AsyncIterator[SqlRunReader]:
+async def _open_reader(*events: Event) -> AsyncIterator[SqlRunReader]:
     async with workspace() as space:
         store = space.store(Role.API)
         lines = [
@@ -48,7 +48,7 @@ def _run(run_id: str, *tasks: str) -> tuple[Event, ...]:
 
 async def test_unfinished_runs_are_read_with_their_tasks() -> None:
     done = {"task_id": "a", "execution_id": "r1", "attempt": 2, "status": "SUCCESS"}
-    async with _told(
+    async with _open_reader(
         *_run("r1", "a", "b"),
         *_run("r2", "a"),
         *_run("r3", "a"),
@@ -68,13 +68,13 @@ async def test_unfinished_runs_are_read_with_their_tasks() -> None:
 
 async def test_a_retried_task_is_read_with_its_failed_attempts() -> None:
     failed = {"task_id": "a", "execution_id": "r1", "status": "FAILED"}
-    again = {"task_id": "a", "execution_id": "r1", "attempt": 3}
-    async with _told(
+    third_attempt = {"task_id": "a", "execution_id": "r1", "attempt": 3}
+    async with _open_reader(
         *_run("r1", "a", "b"),
         ("task_completed", {**failed, "attempt": 1, "metrics": {"failed_attempts": 1}}),
         ("task_completed", {**failed, "attempt": 2, "metrics": {"failed_attempts": 2, "x": "y"}}),
-        ("task_retry_scheduled", again),
-        ("task_lost", again),
+        ("task_retry_scheduled", third_attempt),
+        ("task_lost", third_attempt),
         ("task_completed", {**failed, "task_id": "b", "metrics": {"failed_attempts": "many"}}),
     ) as reader:
         [run] = await reader.unfinished()
@@ -83,11 +83,11 @@ async def test_a_retried_task_is_read_with_its_failed_attempts() -> None:
 
 async def test_an_ended_run_is_read_by_its_id() -> None:
     over: Event = ("execution_completed", {"execution_id": "r1", "status": "CANCELLED"})
-    async with _told(*_run("r1", "a"), over) as reader:
-        found, nobody = await reader.run("r1"), await reader.run("it's nobody")
-    assert found is not None
-    assert (found.is_over, found.completed_at_ms) == (True, NOON_MS + 2_000)
-    assert nobody is None
+    async with _open_reader(*_run("r1", "a"), over) as reader:
+        run, missing_run = await reader.run("r1"), await reader.run("it's nobody")
+    assert run is not None
+    assert (run.is_over, run.completed_at_ms) == (True, NOON_MS + 2_000)
+    assert missing_run is None
 
 
 async def test_more_tasks_than_one_answer_holds_are_all_read(
@@ -95,7 +95,7 @@ async def test_more_tasks_than_one_answer_holds_are_all_read(
 ) -> None:
     monkeypatch.setattr(event_query, "MAX_ROWS", 4)
     tasks = [f"t{number:02d}" for number in range(9)]
-    async with _told(*_run("r1", *tasks), *_run("r2", *tasks[:4])) as reader:
+    async with _open_reader(*_run("r1", *tasks), *_run("r2", *tasks[:4])) as reader:
         runs = await reader.unfinished()
     assert [[task.key for task in run.tasks] for run in runs] == [tasks, tasks[:4]]
 
@@ -105,17 +105,17 @@ async def test_more_runs_than_one_answer_holds_are_all_read(
 ) -> None:
     monkeypatch.setattr(event_query, "MAX_ROWS", 2)
     names = [f"r{number}" for number in range(5)]
-    async with _told(*(event for name in names for event in _run(name, "a"))) as reader:
+    async with _open_reader(*(event for name in names for event in _run(name, "a"))) as reader:
         runs = await reader.unfinished()
     assert [run.run_id for run in runs] == names
     assert all(len(run.tasks) == 1 for run in runs)
 
 
-def _check(name: str, task: str, second: int, **said: object) -> Event:
-    kind = "quality_check_failed" if "message" in said else "quality_check_passed"
+def _check(name: str, task: str, second: int, **fields: object) -> Event:
+    kind = "quality_check_failed" if "message" in fields else "quality_check_passed"
     of = {"table_id": f"tbl-{task}", "check_name": name, "check_type": "NULL_CHECK"}
     at = (NOON + timedelta(seconds=second)).isoformat()
-    return kind, {**of, "execution_id": "r1", "task_id": task, "checked_at": at, **said}
+    return kind, {**of, "execution_id": "r1", "task_id": task, "checked_at": at, **fields}
 
 
 def _done(task: str, status: str, second: int) -> Event:
@@ -126,7 +126,7 @@ def _done(task: str, status: str, second: int) -> Event:
 
 async def test_a_run_is_read_with_its_check_results(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_query, "MAX_ROWS", 2)
-    async with _told(
+    async with _open_reader(
         *_run("r1", "a", "b", "c"),
         _check("early", "a", 5, message="of an attempt before"),
         _check("ids", "a", 9),
@@ -136,17 +136,17 @@ async def test_a_run_is_read_with_its_check_results(monkeypatch: pytest.MonkeyPa
         _done("a", "SUCCESS", 9),
         _done("b", "BLOCKED", 8),
     ) as reader:
-        found = await reader.run("r1")
-    assert found is not None
-    event_line = {
+        run = await reader.run("r1")
+    assert run is not None
+    checks_by_task = {
         task.key: sorted(
             (each.name, each.passed, each.severity, each.message) for each in task.checks
         )
-        for task in found.tasks
+        for task in run.tasks
     }
-    assert event_line == {
+    assert checks_by_task == {
         "a": [("few", False, "warn", "3 rows"), ("ids", True, "error", None)],
         "b": [("ids", False, "error", "2 are null")],
         "c": [],
     }
-    assert found.tasks[1].checks[0].expected == "0"
+    assert run.tasks[1].checks[0].expected == "0"

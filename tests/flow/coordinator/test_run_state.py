@@ -23,8 +23,8 @@ def plans(draw: st.DrawFn, most: int = 12) -> Plan:
         before = [f"t{n}" for n in range(number)]
         deps = draw(st.lists(st.sampled_from(before), unique=True, max_size=3)) if before else []
         tasks.append(task(f"t{number}", *deps))
-    again = RetryPolicy(times=draw(st.integers(0, 2)))
-    return plan(*tasks, makers=[maker(retry=again)])
+    retry_policy = RetryPolicy(times=draw(st.integers(0, 2)))
+    return plan(*tasks, makers=[maker(retry=retry_policy)])
 
 
 class _Driver:
@@ -90,8 +90,10 @@ def _expected(made: Plan, bad: dict[str, TaskStatus]) -> dict[str, TaskStatus]:
     """A serial run without anything that passes."""
     ends: dict[str, TaskStatus] = {}
     for each in made.tasks:
-        above = [ends[dep] for dep in each.deps]
-        ends[each.key] = S.SKIPPED if any(end is not S.SUCCESS for end in above) else S.SUCCESS
+        upstream_ends = [ends[dep] for dep in each.deps]
+        ends[each.key] = (
+            S.SKIPPED if any(end is not S.SUCCESS for end in upstream_ends) else S.SUCCESS
+        )
         if ends[each.key] is S.SUCCESS:
             ends[each.key] = bad.get(each.key, S.SUCCESS)
     return ends
@@ -146,10 +148,10 @@ def test_a_cancelled_run_ends_and_begins_nothing_more(made: Plan, seed: int, whe
 
 
 def _counted(state: RunState) -> dict[str, int]:
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for each in state.tasks.values():
-        found[each.status.value] = found.get(each.status.value, 0) + 1
-    return found
+        counts[each.status.value] = counts.get(each.status.value, 0) + 1
+    return counts
 
 
 def test_a_success_overrides_an_earlier_end() -> None:
@@ -185,8 +187,14 @@ def test_only_tasks_that_changed_since_a_number_are_returned() -> None:
 
 
 def test_pauses_grow_to_their_bound_and_jitter_stays_within_its_share() -> None:
-    again = RetryPolicy(times=9, delay_ms=100, factor=2.0, max_ms=1_000)
-    assert [retry_delay_ms(again, n, Random(0)) for n in range(1, 6)] == [100, 200, 400, 800, 1_000]
+    retry_policy = RetryPolicy(times=9, delay_ms=100, factor=2.0, max_ms=1_000)
+    assert [retry_delay_ms(retry_policy, n, Random(0)) for n in range(1, 6)] == [
+        100,
+        200,
+        400,
+        800,
+        1_000,
+    ]
     jittery = RetryPolicy(times=9, delay_ms=100, jitter=0.5)
     pauses = [retry_delay_ms(jittery, 1, Random(seed)) for seed in range(200)]
     assert min(pauses) >= 50

@@ -92,8 +92,8 @@ async def test_a_lost_attempt_that_had_published_has_done_the_task(setup: Coordi
     assert (await setup.over(view.run_id)).status is RunStatus.SUCCESS
     [row] = await setup.reader.rows("partitions")
     assert (row["status"], row["materialization_id"]) == ("COMPLETE", lost.attempt_id)
-    [told] = await setup.reader.rows("tasks")
-    assert (told["status"], told["attempt"]) == ("SUCCESS", 1)
+    [task_row] = await setup.reader.rows("tasks")
+    assert (task_row["status"], task_row["attempt"]) == ("SUCCESS", 1)
     assert setup.chains.fences == 0
 
 
@@ -150,10 +150,12 @@ def test_lost_inputs_are_not_guessed(stamped: bool) -> None:
         [row] = await setup.reader.rows("partitions")
         assert row["status"] == "COMPLETE"
         digest = material_digest([("ds=1", "files")])
-        known = input_fingerprint("code that ran", [("id-raw", digest)])
+        ran_fingerprint = input_fingerprint("code that ran", [("id-raw", digest)])
         # If it is unknown, the partition is made once more rather than be stale.
-        told = ("code that ran", known) if stamped else ("planned code", None)
-        assert (row["code_fingerprint"], row["input_fingerprint"]) == told
+        expected_fingerprints = (
+            ("code that ran", ran_fingerprint) if stamped else ("planned code", None)
+        )
+        assert (row["code_fingerprint"], row["input_fingerprint"]) == expected_fingerprints
 
     run_scenario(scenario, sources=frozenset({"raw"}))
 
@@ -177,8 +179,8 @@ async def test_a_late_publication_counts_and_stops_the_next_attempt(
     assert (await setup.over(view.run_id)).status is RunStatus.SUCCESS
     [row] = await setup.reader.rows("partitions")
     assert row["materialization_id"] == late.attempt_id
-    [told] = await setup.reader.rows("tasks")
-    assert told["status"] == "SUCCESS"
+    [task_row] = await setup.reader.rows("tasks")
+    assert task_row["status"] == "SUCCESS"
 
 
 @simulated

@@ -65,36 +65,44 @@ def test_a_decorated_function_is_the_function_itself() -> None:
 
 
 def test_an_asset_has_all_that_was_declared(tmp_path: Path) -> None:
-    found = asset_of(load(tmp_path, {"pipelines/orders.py": ORDERS}), "silver.orders")
-    assert found.outputs == (OutputDef("", "default.silver.orders"),)
-    assert [(each.parameter, each.table) for each in found.inputs] == [
+    orders_asset = asset_of(load(tmp_path, {"pipelines/orders.py": ORDERS}), "silver.orders")
+    assert orders_asset.outputs == (OutputDef("", "default.silver.orders"),)
+    assert [(each.parameter, each.table) for each in orders_asset.inputs] == [
         ("raw", "default.raw.orders")
     ]
-    assert found.partitions.names == ("ds",)
-    assert (found.mode, found.format, found.pool) == (Mode("replace_partition"), "iceberg", "spark")
-    assert found.retries == Retry(3, delay="30s", factor=2, max="10m", jitter=0.2)
-    assert (found.retries.delay_ms, found.retries.max_ms) == (30_000, 600_000)
-    assert (found.timeout_ms, found.tags, found.owner) == (3_600_000, ("core", "pii"), "user:bo")
-    assert found.description == "Clean orders.\n\nEach one once."
-    assert found.strict
-    assert found.where == SourceLine("pipelines/orders.py", HEAD.count("\n") + 5)
-    assert [(each.name, each.severity, each.table) for each in found.checks] == [
+    assert orders_asset.partitions.names == ("ds",)
+    assert (orders_asset.mode, orders_asset.format, orders_asset.pool) == (
+        Mode("replace_partition"),
+        "iceberg",
+        "spark",
+    )
+    assert orders_asset.retries == Retry(3, delay="30s", factor=2, max="10m", jitter=0.2)
+    assert (orders_asset.retries.delay_ms, orders_asset.retries.max_ms) == (30_000, 600_000)
+    assert (orders_asset.timeout_ms, orders_asset.tags, orders_asset.owner) == (
+        3_600_000,
+        ("core", "pii"),
+        "user:bo",
+    )
+    assert orders_asset.description == "Clean orders.\n\nEach one once."
+    assert orders_asset.strict
+    assert orders_asset.where == SourceLine("pipelines/orders.py", HEAD.count("\n") + 5)
+    assert [(each.name, each.severity, each.table) for each in orders_asset.checks] == [
         ("not_null_order_id", "error", "default.silver.orders"),
         ("row_count_change", "warn", "default.silver.orders"),
     ]
-    assert found.function is not None
-    assert found.function([4, 6]) == [6]
+    assert orders_asset.function is not None
+    assert orders_asset.function([4, 6]) == [6]
 
 
 def test_inputs_are_found_by_their_default_and_by_their_name(tmp_path: Path) -> None:
-    found = asset_of(load(tmp_path, {"pipelines/orders.py": ORDERS}), "gold.spend_7d")
-    assert {each.parameter: each.table for each in found.inputs} == {
+    spend_asset = asset_of(load(tmp_path, {"pipelines/orders.py": ORDERS}), "gold.spend_7d")
+    assert {each.parameter: each.table for each in spend_asset.inputs} == {
         "orders": "default.silver.orders",
         "customers": "default.raw.customers",
         "before": "default.gold.spend_7d",
         "week": "default.silver.orders",
     }
-    mappings = {each.parameter: each.mapping for each in found.inputs}
+    mappings = {each.parameter: each.mapping for each in spend_asset.inputs}
     assert mappings["customers"] == all_partitions
     assert mappings["before"] == offset(-1)
     assert mappings["week"] == window(7)
@@ -106,25 +114,25 @@ def test_a_parameter_called_like_the_asset_is_the_table_of_that_name_that_it_doe
 ) -> None:
     text = "source('raw.orders')\n@asset('silver.orders')\ndef orders(orders): return orders\n"
     project = load(tmp_path, {"pipelines/a.py": text})
-    [found] = asset_of(project, "silver.orders").inputs
-    assert found.table == "default.raw.orders"
+    [only_input] = asset_of(project, "silver.orders").inputs
+    assert only_input.table == "default.raw.orders"
 
 
 def test_a_check_function_is_with_its_table(tmp_path: Path) -> None:
     project = load(tmp_path, {"pipelines/orders.py": ORDERS})
-    found = asset_of(project, "gold.spend_7d").checks
-    assert [(each.name, each.severity, each.description) for each in found] == [
+    asset_checks = asset_of(project, "gold.spend_7d").checks
+    assert [(each.name, each.severity, each.description) for each in asset_checks] == [
         ("no_region_lost", "warn", "Four regions at least.")
     ]
-    assert isinstance(found[0].rule, FunctionRule)
+    assert isinstance(asset_checks[0].rule, FunctionRule)
     assert len(project.checks) == 3
 
 
 def test_a_source_has_all_that_was_declared(tmp_path: Path) -> None:
     project = load(tmp_path, {"pipelines/orders.py": ORDERS})
-    found = next(each for each in project.sources if each.name == "default.raw.orders")
-    assert (found.freshness_ms, found.owner) == (10_800_000, "user:ana")
-    assert found.partitions.names == ("ds",)
+    source_table = next(each for each in project.sources if each.name == "default.raw.orders")
+    assert (source_table.freshness_ms, source_table.owner) == (10_800_000, "user:ana")
+    assert source_table.partitions.names == ("ds",)
 
 
 def test_a_function_may_have_several_outputs_and_a_task_writes_by_itself(tmp_path: Path) -> None:
@@ -138,8 +146,8 @@ def test_a_function_may_have_several_outputs_and_a_task_writes_by_itself(tmp_pat
         return 7
     """
     project = load(tmp_path, {"pipelines/both.py": text})
-    found = asset_of(project, "gold.a")
-    assert found.outputs == (
+    gold_asset = asset_of(project, "gold.a")
+    assert gold_asset.outputs == (
         OutputDef("a", "default.gold.a"),
         OutputDef("b", "other.gold.b"),
     )

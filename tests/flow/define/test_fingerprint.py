@@ -209,11 +209,11 @@ def test_two_helpers_that_change_their_names_with_each_other_are_a_change(tmp_pa
 
 def test_another_library_function_under_the_same_name_is_a_change(tmp_path: Path) -> None:
     text = "from math import {0} as f\n@asset('a.a')\ndef x(): return f(2.5)\n"
-    found = [
+    fingerprints = [
         prints(load(tmp_path / name, {"pipelines/a.py": text.format(name)}))["a.a"]
         for name in ("floor", "ceil")
     ]
-    assert found[0] != found[1]
+    assert fingerprints[0] != fingerprints[1]
 
 
 def test_assets_of_a_factory_differ_by_what_they_hold(tmp_path: Path) -> None:
@@ -228,11 +228,13 @@ def test_assets_of_a_factory_differ_by_what_they_hold(tmp_path: Path) -> None:
         make("two", 2, 5)
         make("three", 1, 6)
     """
-    found = prints(load(tmp_path, {"pipelines/a.py": text}))
-    assert found["a.one"] == found["a.same"]
-    assert len({found["a.one"], found["a.two"], found["a.three"]}) == 3
-    again = prints(load(tmp_path / "b", {"pipelines/a.py": text.replace("retries=1", "retries=2")}))
-    assert again == found
+    fingerprints = prints(load(tmp_path, {"pipelines/a.py": text}))
+    assert fingerprints["a.one"] == fingerprints["a.same"]
+    assert len({fingerprints["a.one"], fingerprints["a.two"], fingerprints["a.three"]}) == 3
+    fingerprints_with_more_retries = prints(
+        load(tmp_path / "b", {"pipelines/a.py": text.replace("retries=1", "retries=2")})
+    )
+    assert fingerprints_with_more_retries == fingerprints
 
 
 def test_the_code_of_ones_own_decorator_and_mapping_counts(tmp_path: Path) -> None:
@@ -303,8 +305,8 @@ def test_the_fingerprint_is_the_same_elsewhere_and_with_another_hash_seed(tmp_pa
     text = "KINDS = {'a', 'b', 'c', 'd'}\ndef make(kinds):\n    @asset('a.a')\n"
     text += "    def x(): return kinds\nmake(KINDS)\n"
     files = {**SHOP, "pipelines/kinds.py": text}
-    here = prints(load(tmp_path / "here", files))
-    there = write(tmp_path / "far" / "away", files)
+    fingerprints = prints(load(tmp_path / "here", files))
+    other_folder = write(tmp_path / "far" / "away", files)
     script = (
         "import sys\nfrom pathlib import Path\nfrom arco.flow.define import load_project\n"
         "from tests.flow.define.projects import prints\n"
@@ -312,13 +314,13 @@ def test_the_fingerprint_is_the_same_elsewhere_and_with_another_hash_seed(tmp_pa
     )
     for seed in ("1", "2"):
         reported = subprocess.run(
-            [sys.executable, "-c", script, str(there)],
+            [sys.executable, "-c", script, str(other_folder)],
             env={**os.environ, "PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,
             check=True,
         )
-        assert reported.stdout.strip() == str(sorted(here.items()))
+        assert reported.stdout.strip() == str(sorted(fingerprints.items()))
 
 
 @pytest.mark.parametrize(

@@ -87,8 +87,8 @@ def test_classes_that_look_themselves_up_work(tmp_path: Path) -> None:
 def test_what_is_declared_outside_of_loading_is_in_no_project(tmp_path: Path) -> None:
     project = load(tmp_path, {"pipelines/a.py": "@asset('a.a')\ndef a(): return 1\n"})
     assert [each.name for each in project.assets] == ["default.a.a"]
-    again = load_project(tmp_path)
-    assert [each.name for each in again.assets] == ["default.a.a"]
+    reloaded = load_project(tmp_path)
+    assert [each.name for each in reloaded.assets] == ["default.a.a"]
 
 
 def test_a_library_of_the_same_name_as_a_folder_of_queries_is_still_found(tmp_path: Path) -> None:

@@ -85,8 +85,8 @@ def test_what_to_do_about_missing_partitions_is_for_inputs_of_several(tmp_path: 
         header + "inputs: {x: {table: raw.a, window: 7, missing: skip}}\n---*/\nselect 1 from x\n"
     )
     files = {"pipelines/a.py": text, "pipelines/b.sql": query}
-    [found] = asset_of(load(tmp_path, files), "a.b").inputs
-    assert found.missing == "skip"
+    [only_input] = asset_of(load(tmp_path, files), "a.b").inputs
+    assert only_input.missing == "skip"
 
 
 def test_replacing_appended_rows_needs_partitions_and_mode_append(tmp_path: Path) -> None:
@@ -217,10 +217,10 @@ def test_a_query_that_reads_its_own_table_is_reported(tmp_path: Path) -> None:
     ---*/
     select * from before
     """
-    found = problem_lines(tmp_path, {"pipelines/a.sql": query})
-    assert len(found) == 1
-    assert found[0].startswith("pipelines/a.sql:")
-    assert "a query cannot read its own table default.r.a: write it as a function" in found[0]
+    problems = problem_lines(tmp_path, {"pipelines/a.sql": query})
+    assert len(problems) == 1
+    assert problems[0].startswith("pipelines/a.sql:")
+    assert "a query cannot read its own table default.r.a: write it as a function" in problems[0]
 
 
 def test_a_mapping_that_cannot_work_is_reported_where_it_is_asked_for(tmp_path: Path) -> None:
@@ -233,10 +233,10 @@ def test_a_mapping_that_cannot_work_is_reported_where_it_is_asked_for(tmp_path: 
         week=table("raw.plain", window=7),
     ): return months
     """
-    found = problem_lines(tmp_path, {"pipelines/a.py": text})
-    assert [line.split(":")[1] for line in found] == ["3", "6"]
-    assert "does not fit into" in found[0]
-    assert "window=7 needs one dimension of time" in found[1]
+    problems = problem_lines(tmp_path, {"pipelines/a.py": text})
+    assert [line.split(":")[1] for line in problems] == ["3", "6"]
+    assert "does not fit into" in problems[0]
+    assert "window=7 needs one dimension of time" in problems[1]
 
 
 def test_a_table_with_two_makers_is_reported_with_both_places(tmp_path: Path) -> None:
@@ -257,8 +257,8 @@ def test_a_check_of_nothing_and_two_of_one_name_are_reported(tmp_path: Path) -> 
     @check("a.oen")
     def judge(df): return True
     """
-    found = problem_lines(tmp_path, {"pipelines/a.py": text})
-    assert found == [
+    problems = problem_lines(tmp_path, {"pipelines/a.py": text})
+    assert problems == [
         "pipelines/a.py:1: default.a.one has two checks called 'not_null_x': give one a name=...",
         (
             "pipelines/a.py:1: the check 'references_x' is of default.no.where, which is not declared:"
@@ -283,8 +283,8 @@ def test_a_module_that_cannot_be_imported_does_not_hide_the_rest(tmp_path: Path)
         "pipelines/h-i.py": "",
         "shared.py": "something = 1\n",
     }
-    found = problem_lines(tmp_path, files)
-    assert [line.split(": ", 1)[0] for line in found] == [
+    problems = problem_lines(tmp_path, files)
+    assert [line.split(": ", 1)[0] for line in problems] == [
         "pipelines/a.py:4",
         "pipelines/b.py:1",
         "pipelines/c.py:1",
@@ -293,15 +293,15 @@ def test_a_module_that_cannot_be_imported_does_not_hide_the_rest(tmp_path: Path)
         "pipelines/f.py:1",
         "pipelines/h-i.py:0",
     ]
-    assert found[0].endswith("cannot be loaded: RuntimeError: boo")
-    assert "default.no.no" in found[3]
-    assert "numpyy" in found[5]
+    assert problems[0].endswith("cannot be loaded: RuntimeError: boo")
+    assert "default.no.no" in problems[3]
+    assert "numpyy" in problems[5]
 
 
 def test_a_bad_dimension_is_reported_at_its_line(tmp_path: Path) -> None:
     text = "x = 1\n@asset('a.b', partitions=Daily('ds', start='soon'))\ndef b(): return 1\n"
-    [found] = problem_lines(tmp_path, {"pipelines/a.py": text})
-    assert found.startswith("pipelines/a.py:2: cannot be loaded: 'soon' ")
+    [problem] = problem_lines(tmp_path, {"pipelines/a.py": text})
+    assert problem.startswith("pipelines/a.py:2: cannot be loaded: 'soon' ")
 
 
 def test_what_a_file_without_the_name_of_a_module_declares_is_not_reported_again(

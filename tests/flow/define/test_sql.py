@@ -45,29 +45,33 @@ source("raw.customers")
 def test_a_query_with_a_header_is_an_asset(tmp_path: Path) -> None:
     files = {"pipelines/spend.sql": HEADER, "pipelines/sources.py": SOURCES}
     assert problem_lines(tmp_path, files) == []
-    found = asset_of(load(tmp_path, files), "gold.spend")
+    spend_asset = asset_of(load(tmp_path, files), "gold.spend")
     query = "select id from orders join raw.customers using (id)"
-    lines = (found.sql or "").split("\n")
+    lines = (spend_asset.sql or "").split("\n")
     assert (lines[-1], len(lines)) == (query, HEADER[1:].count("\n"))  # on its line of the file
-    assert found.function is None
-    assert found.partitions.names == ("ds", "region")
-    assert (found.mode, found.format) == (Mode("merge", ("id",)), "iceberg")
-    names = [(each.name, each.severity, each.table) for each in found.checks]
+    assert spend_asset.function is None
+    assert spend_asset.partitions.names == ("ds", "region")
+    assert (spend_asset.mode, spend_asset.format) == (Mode("merge", ("id",)), "iceberg")
+    names = [(each.name, each.severity, each.table) for each in spend_asset.checks]
     assert names == [
         ("not_null_id_region", "error", "default.gold.spend"),
         ("some", "warn", "default.gold.spend"),
         ("accepted_values_region", "error", "default.gold.spend"),
         ("expr_amount >= 0", "error", "default.gold.spend"),
     ]
-    assert (found.retries, found.timeout_ms) == (Retry(2, delay="5s"), 3_600_000)
-    assert (found.pool, found.tags, found.owner) == ("spark", ("core",), "user:ana")
-    assert (found.description, found.strict) == ("What was spent.", True)
-    assert [(each.parameter, each.table) for each in found.inputs] == [
+    assert (spend_asset.retries, spend_asset.timeout_ms) == (Retry(2, delay="5s"), 3_600_000)
+    assert (spend_asset.pool, spend_asset.tags, spend_asset.owner) == (
+        "spark",
+        ("core",),
+        "user:ana",
+    )
+    assert (spend_asset.description, spend_asset.strict) == ("What was spent.", True)
+    assert [(each.parameter, each.table) for each in spend_asset.inputs] == [
         ("orders", "default.silver.orders"),
         ("raw.customers", "default.raw.customers"),
     ]
-    assert found.inputs[0].mapping == window(7)
-    assert found.where == SourceLine("pipelines/spend.sql", 1)
+    assert spend_asset.inputs[0].mapping == window(7)
+    assert spend_asset.where == SourceLine("pipelines/spend.sql", 1)
 
 
 def test_a_query_may_be_declared_in_python_by_its_path_or_as_text(tmp_path: Path) -> None:
@@ -125,8 +129,8 @@ def test_mistakes_in_queries_are_reported_with_their_lines(tmp_path: Path) -> No
         "pipelines/e.sql": "/*---\nname: gold.e\nchecks: [{nice: 1}, {range: {a: 1}}]\n---*/\n \n",
         "pipelines/f.py": "sql('gold.f', path='nowhere.sql')\nsql('gold.g')\n",
     }
-    found = problem_lines(tmp_path, files)
-    assert [line.split(": ", 1)[0] for line in found] == [
+    problems = problem_lines(tmp_path, files)
+    assert [line.split(": ", 1)[0] for line in problems] == [
         "pipelines/a.sql:5",
         "pipelines/b.sql:3",
         "pipelines/c.sql:1",
@@ -138,12 +142,12 @@ def test_mistakes_in_queries_are_reported_with_their_lines(tmp_path: Path) -> No
         "pipelines/f.py:1",
         "pipelines/f.py:2",
     ]
-    assert "raw.nothing is neither" in found[0]
-    assert "not valid YAML" in found[1]
-    assert "does not name its table" in found[2]
-    assert "'mood' is not an option" in found[3]
-    assert "start" in found[4]
-    assert "the query is empty" in "".join(found[5:8])
+    assert "raw.nothing is neither" in problems[0]
+    assert "not valid YAML" in problems[1]
+    assert "does not name its table" in problems[2]
+    assert "'mood' is not an option" in problems[3]
+    assert "start" in problems[4]
+    assert "the query is empty" in "".join(problems[5:8])
 
 
 @pytest.mark.parametrize(
@@ -195,8 +199,8 @@ def test_an_input_of_a_query_may_be_all_of_a_table(tmp_path: Path) -> None:
         "pipelines/s.py": "source('raw.customers')",
     }
     assert problem_lines(tmp_path, files) == []
-    [found] = asset_of(load(tmp_path, files), "gold.a").inputs
-    assert found.mapping == all_partitions
+    [only_input] = asset_of(load(tmp_path, files), "gold.a").inputs
+    assert only_input.mapping == all_partitions
 
 
 @pytest.mark.parametrize(

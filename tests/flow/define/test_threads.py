@@ -46,23 +46,23 @@ class Call:
     def __init__(self, project: Project, name: str, then: Callable[[], None] | None = None) -> None:
         self._function = next(each.function for each in project.tasks if each.name == name)
         self._then = then
-        self._found: object = None
+        self._result: object = None
         self._thread = Thread(target=self._call, daemon=True)
         self._thread.start()
 
     def _call(self) -> None:
         try:
-            self._found = self._function()
+            self._result = self._function()
         except BaseException as failure:
-            self._found = failure
+            self._result = failure
         if self._then is not None:
             self._then()
 
-    def found(self) -> object:
+    def result(self) -> object:
         """What the task returned or raised."""
         self._thread.join(_LONG_S)
         assert not self._thread.is_alive(), "it waits for ever"
-        return self._found
+        return self._result
 
 
 def tasks(**modules: str) -> dict[str, str]:
@@ -85,8 +85,8 @@ def test_a_module_that_another_thread_executes_is_whole_before_it_is_used(
     first = Call(project, "slow")
     assert meeting.is_in.wait(_LONG_S)
     second = Call(project, "again", meeting.is_over.set)
-    assert first.found() == [1]
-    assert second.found() is first.found()
+    assert first.result() == [1]
+    assert second.result() is first.result()
 
 
 def test_modules_that_import_each_other_hold_no_two_threads_up(
@@ -96,7 +96,7 @@ def test_modules_that_import_each_other_hold_no_two_threads_up(
     one, other = f"{wait}import shared.other\nANSWER = 1", f"{wait}import shared.one\nANSWER = 2"
     project = load(tmp_path, tasks(one=one, other=other))
     calls = Call(project, "one"), Call(project, "other")
-    assert [each.found() for each in calls] == [1, 2]
+    assert [each.result() for each in calls] == [1, 2]
 
 
 def test_a_module_is_shown_for_as_long_as_it_is_executed_an_attempt_that_leaves_before(
@@ -109,7 +109,7 @@ def test_a_module_is_shown_for_as_long_as_it_is_executed_an_attempt_that_leaves_
     )
     project = load(tmp_path, tasks(quick=quick, slow=slow))
     first, second = Call(project, "quick", meeting.is_over.set), Call(project, "slow")
-    assert (first.found(), second.found()) == (1, 7)
+    assert (first.result(), second.result()) == (1, 7)
     assert [name for name in sys.modules if name.startswith("shared")] == []
 
 
@@ -120,7 +120,7 @@ def test_a_module_may_wait_for_a_thread_that_imports_another(tmp_path: Path) -> 
         "with ThreadPoolExecutor() as pool:\n    ANSWER = pool.submit(look).result(20)\n"
     )
     project = load(tmp_path, tasks(pool=pool, quick="ANSWER = 1"))
-    assert Call(project, "pool").found() == 1
+    assert Call(project, "pool").result() == 1
 
 
 def test_an_error_of_a_module_is_that_of_all_who_import_it(
@@ -134,4 +134,4 @@ def test_an_error_of_a_module_is_that_of_all_who_import_it(
     first = Call(project, "slow")
     assert meeting.is_in.wait(_LONG_S)
     second = Call(project, "again", meeting.is_over.set)
-    assert [str(each.found()) for each in (first, second)] == ["no price today"] * 2
+    assert [str(each.result()) for each in (first, second)] == ["no price today"] * 2

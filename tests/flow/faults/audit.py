@@ -31,8 +31,8 @@ _FILES = "pyiceberg.io.pyarrow.PyArrowFileIO"
 def rows_at(root: Path, tables: Iterable[str] = (*MADE, TOTAL)) -> Rows:
     """All rows of tables that are there, in order."""
 
-    async def look(here: EmbeddedServer, runtime: Runtime) -> Rows:
-        return await asyncio.to_thread(read_rows, here.url, tuple(tables), runtime)
+    async def look(server: EmbeddedServer, runtime: Runtime) -> Rows:
+        return await asyncio.to_thread(read_rows, server.url, tuple(tables), runtime)
 
     return with_arco(root, look)
 
@@ -41,10 +41,10 @@ def read_rows(url: str, tables: Iterable[str], runtime: Runtime) -> Rows:
     """The same of an Arco that runs."""
     lake = HttpLake(url, runtime)
     try:
-        found = {table: lake.find(f"default.{table}") for table in tables}
+        tables_by_name = {table: lake.find(f"default.{table}") for table in tables}
         return {
             name: _of_iceberg(url, name) if table.format == "iceberg" else _of_files(lake, table)
-            for name, table in found.items()
+            for name, table in tables_by_name.items()
             if table is not None
         }
     finally:
@@ -57,19 +57,19 @@ def left_over(root: Path, runs: Iterable[str]) -> dict[str, str]:
     Waits for as long as a lease lasts, and no longer than it has to.
     """
 
-    async def look(here: EmbeddedServer, runtime: Runtime) -> dict[str, str]:
+    async def look(server: EmbeddedServer, runtime: Runtime) -> dict[str, str]:
         ends = runtime.clock.elapsed_ms() + 3 * LEASE_MS
         left: dict[str, str] = {}
         while runtime.clock.elapsed_ms() < ends:
-            views = [await here.coordinator.get_run(each) for each in runs]
+            views = [await server.coordinator.get_run(each) for each in runs]
             left = {
                 each.run_id: each.status.value
                 for each in views
                 if each.status in (RunStatus.PENDING, RunStatus.RUNNING)
             }
-            assert isinstance(here.coordinator, RunCoordinator)
-            if here.coordinator.at_work:
-                left["attempts"] = str(here.coordinator.at_work)
+            assert isinstance(server.coordinator, RunCoordinator)
+            if server.coordinator.at_work:
+                left["attempts"] = str(server.coordinator.at_work)
             if not left:
                 break
             await runtime.clock.sleep(200)
@@ -81,8 +81,8 @@ def left_over(root: Path, runs: Iterable[str]) -> dict[str, str]:
 def with_arco(root: Path, look: Callable[[EmbeddedServer, Runtime], Coroutine[Any, Any, T]]) -> T:
     async def within() -> T:
         runtime = system_runtime()
-        async with embedded_server(Root(root=str(root), no_fsync=True), runtime) as here:
-            return await look(here, runtime)
+        async with embedded_server(Root(root=str(root), no_fsync=True), runtime) as server:
+            return await look(server, runtime)
 
     return asyncio.run(within())
 
@@ -91,8 +91,8 @@ def _of_iceberg(url: str, table: str) -> list[Row]:
     catalog = load_catalog(
         "arco", type="rest", uri=f"{url}/iceberg", warehouse="default", **{"py-io-impl": _FILES}
     )
-    found = catalog.load_table(table).scan(selected_fields=tuple(_COLUMNS)).to_arrow()
-    return _sorted(found.to_pylist())
+    rows = catalog.load_table(table).scan(selected_fields=tuple(_COLUMNS)).to_arrow()
+    return _sorted(rows.to_pylist())
 
 
 def _of_files(lake: HttpLake, table: LakeTable) -> list[Row]:

@@ -31,9 +31,9 @@ class CommandResult:
     seconds: float
 
     def document(self) -> dict[str, Any]:
-        found = json.loads(self.output)
-        assert isinstance(found, dict)
-        return found
+        document = json.loads(self.output)
+        assert isinstance(document, dict)
+        return document
 
 
 class ProjectRoot:
@@ -83,9 +83,9 @@ class ProjectRoot:
         """Rows of system tables, acknowledged facts included."""
         run_command = self.arco("sql", query, "--root", str(self.root), "--fresh", "--json")
         assert run_command.code == 0, run_command.errors
-        found = run_command.document()
-        names = [each["name"] for each in found["columns"]]
-        return [dict(zip(names, row, strict=True)) for row in found["rows"]]
+        answer = run_command.document()
+        names = [each["name"] for each in answer["columns"]]
+        return [dict(zip(names, row, strict=True)) for row in answer["rows"]]
 
 
 def environment() -> dict[str, str]:

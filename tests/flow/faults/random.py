@@ -114,9 +114,9 @@ class World:
         wrong = await self._until_made(PartitionChoice())
         changed = self.lines.lines[self.random.choice(list(self.lines.lines))]
         changed.version += 1
-        again = self.random.random() < 0.5
-        self.lines.make(self.expected, self.lines.remade(changed.name, append_again=again))
-        wrong += await self._until_made(PartitionChoice(append_again=again))
+        append_again = self.random.random() < 0.5
+        self.lines.make(self.expected, self.lines.remade(changed.name, append_again=append_again))
+        wrong += await self._until_made(PartitionChoice(append_again=append_again))
         return wrong + await self._held()
 
     async def _until_made(self, choice: PartitionChoice) -> list[str]:
@@ -185,9 +185,9 @@ class World:
         wrong = []
         for name, line in self.lines.lines.items():
             table_id = lake.find(f"default.{line.table}")
-            there = {} if table_id is None else rows_of(lake, table_id)
+            rows_by_partition = {} if table_id is None else rows_of(lake, table_id)
             for partition in line.partitions:
-                rows, wanted = there.get(partition, []), self.expected[name][partition]
+                rows, wanted = rows_by_partition.get(partition, []), self.expected[name][partition]
                 if sorted(rows) != sorted(wanted):
                     wrong.append(f"{line.mode} {name}@{partition} has {rows} and not {wanted}")
         return wrong

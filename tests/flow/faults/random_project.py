@@ -54,12 +54,12 @@ class RandomProject:
 
         Rows are appended a second time only if that is asked for.
         """
-        found: list[str] = []
+        remade_names: list[str] = []
         for line in self.lines.values():
-            is_stale = line.name == name or not line.inputs.keys().isdisjoint(found)
+            is_stale = line.name == name or not line.inputs.keys().isdisjoint(remade_names)
             if is_stale and (append_again or line.mode != "append"):
-                found.append(line.name)
-        return found
+                remade_names.append(line.name)
+        return remade_names
 
     def make(self, tables: Tables, names: Iterable[str]) -> None:
         """Make all partitions of some assets, one after the other, and nothing goes wrong."""
@@ -70,9 +70,9 @@ class RandomProject:
                     row for each in line.inputs for row in self.read(tables, line, each, partition)
                 ]
                 row = made_row(line, partition, read)
-                there = tables.setdefault(name, {})
-                there[partition] = [
-                    *(there.get(partition, []) if line.mode == "append" else []),
+                rows_by_partition = tables.setdefault(name, {})
+                rows_by_partition[partition] = [
+                    *(rows_by_partition.get(partition, []) if line.mode == "append" else []),
                     row,
                 ]
 
@@ -112,8 +112,8 @@ def random_project(random: Random) -> RandomProject:
 def _text(line: RandomAsset) -> str:
     cut = ", partitions=P" if line.is_cut else ""
     reads = "".join(
-        f', {name}=table("{SCHEMA}.{name}"{", partitions=" + repr("all") if whole else ""})'
-        for name, whole in line.inputs.items()
+        f', {name}=table("{SCHEMA}.{name}"{", partitions=" + repr("all") if reads_all else ""})'
+        for name, reads_all in line.inputs.items()
     )
     return (
         f"\n\nV_{line.name} = {line.version}\n\n\n"

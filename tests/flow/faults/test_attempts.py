@@ -28,9 +28,9 @@ TABLE = "default.s.t"
 async def leased(workspace: Workspace, worker: str, slots: int = 1) -> tuple[LeasedTask, ...]:
     for _ in range(10):
         offer = LeaseRequest(worker=worker, slots=slots, project=PROJECT, wait_ms=10_000)
-        found = (await workspace.coordinator.lease(offer)).tasks
-        if found:
-            return found
+        tasks = (await workspace.coordinator.lease(offer)).tasks
+        if tasks:
+            return tasks
     pytest.fail("no task came")
 
 

@@ -38,8 +38,8 @@ def running_jobs(port: int) -> int:
 
 async def _run_of(cluster: Cluster, process: ArcoProcess) -> str:
     await until(lambda: "start " in process.output)
-    found = cluster.place.arco("runs", "--url", cluster.server.url, "--json").document()
-    return str(found["items"][0]["run_id"])
+    document = cluster.place.arco("runs", "--url", cluster.server.url, "--json").document()
+    return str(document["items"][0]["run_id"])
 
 
 @pytest.mark.interop

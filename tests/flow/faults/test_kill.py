@@ -59,17 +59,17 @@ def killed(place: ProjectRoot, point: KillPoint, tables: tuple[str, ...]) -> Kil
 
 
 def _statuses(place: ProjectRoot, table: str) -> dict[str, int]:
-    found = place.sql(f"SELECT status, count(*) AS n FROM system.{table} GROUP BY status")
-    return {row["status"]: row["n"] for row in found}
+    counts = place.sql(f"SELECT status, count(*) AS n FROM system.{table} GROUP BY status")
+    return {row["status"]: row["n"] for row in counts}
 
 
 def _wanted(tables: tuple[str, ...]) -> Rows:
     return rows_after([FIRST, SECOND], tables)
 
 
-def _check_rows(found: Rows, tables: tuple[str, ...], wanted: Rows) -> None:
+def _check_rows(rows_by_table: Rows, tables: tuple[str, ...], wanted: Rows) -> None:
     for table in tables:
-        rows = found[table]
+        rows = rows_by_table[table]
         assert len(rows) == len(set(rows)), f"{table} has rows twice"
         assert (len(rows), sum(row[2] for row in rows)) == (
             len(wanted[table]),
@@ -82,9 +82,9 @@ def _check_rows(found: Rows, tables: tuple[str, ...], wanted: Rows) -> None:
 def test_an_undisturbed_run_makes_the_expected_rows(seeded: ProjectRoot) -> None:
     seeded.restore()
     assert seeded.run(partitions=SECOND, also=("--parallel", "3")).code == 0
-    found = rows_at(seeded.root)
-    _check_rows(found, MADE, _wanted(MADE))
-    assert found[TOTAL] == rows_after([SECOND], [TOTAL])[TOTAL]
+    rows_by_table = rows_at(seeded.root)
+    _check_rows(rows_by_table, MADE, _wanted(MADE))
+    assert rows_by_table[TOTAL] == rows_after([SECOND], [TOTAL])[TOTAL]
 
 
 @pytest.mark.interop

@@ -43,8 +43,8 @@ class _Two:
     def rows(self) -> list[int]:
         """How many rows both tables have, by their files."""
 
-        async def look(here: EmbeddedServer, runtime: Runtime) -> list[int]:
-            return await asyncio.to_thread(_rows, here.url, runtime)
+        async def look(server: EmbeddedServer, runtime: Runtime) -> list[int]:
+            return await asyncio.to_thread(_rows, server.url, runtime)
 
         return with_arco(self.root, look)
 

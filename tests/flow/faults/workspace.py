@@ -129,9 +129,9 @@ class Workspace:
 
     async def read(self, table_id: str, path: str) -> bytes:
         """The same back."""
-        found = await self._store[Role.FLOW].find(f"warehouse/{table_id}/{path}")
-        assert found is not None
-        return found
+        body = await self._store[Role.FLOW].find(f"warehouse/{table_id}/{path}")
+        assert body is not None
+        return body
 
 
 class WorkspaceLake:

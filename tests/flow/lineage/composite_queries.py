@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def orders(*columns: str, how: str = DIRECT) -> Sources:
-    return {f"orders.{name}": how for name in columns}
+def orders(*columns: str, transformation: str = DIRECT) -> Sources:
+    return {f"orders.{name}": transformation for name in columns}
 
 
-def customers(*columns: str, how: str = DIRECT) -> Sources:
-    return {f"customers.{name}": how for name in columns}
+def customers(*columns: str, transformation: str = DIRECT) -> Sources:
+    return {f"customers.{name}": transformation for name in columns}
 
 
 def cleaned(session: "SparkSession") -> "DataFrame":
@@ -85,7 +85,7 @@ COMPOSITE_QUERIES = (
     ),
     Case(
         "union of aggregates",
-        {"v": {**orders("amount", how=AGG), **customers("id", how=AGG)}},
+        {"v": {**orders("amount", transformation=AGG), **customers("id", transformation=AGG)}},
         frame=sql(
             """select 'o' as what, sum(amount) as v from orders
                union all select 'c', count(id) from customers"""
@@ -118,9 +118,9 @@ COMPOSITE_QUERIES = (
     Case(
         "lag, lead and a named window",
         {
-            "gain": orders("amount", "customer_id", "id", how=WIN),
-            "after": orders("email", "customer_id", "id", how=WIN),
-            "place": orders("ds", how=WIN),
+            "gain": orders("amount", "customer_id", "id", transformation=WIN),
+            "after": orders("email", "customer_id", "id", transformation=WIN),
+            "place": orders("ds", transformation=WIN),
         },
         frame=sql(
             """select amount - lag(amount) over w as gain, lead(email) over w as after,
@@ -131,10 +131,10 @@ COMPOSITE_QUERIES = (
     Case(
         "aggregates with a filter and by another column",
         {
-            "best": orders("status", "amount", how=AGG),
-            "mails": orders("email", how=AGG),
-            "paid": orders("amount", "status", how=AGG),
-            "ids": orders("id", how=AGG),
+            "best": orders("status", "amount", transformation=AGG),
+            "mails": orders("email", transformation=AGG),
+            "paid": orders("amount", "status", transformation=AGG),
+            "ids": orders("id", transformation=AGG),
         },
         frame=sql(
             """select max_by(status, amount) as best, count(distinct email) as mails,
@@ -145,12 +145,12 @@ COMPOSITE_QUERIES = (
     Case(
         "maps, JSON and functions that try",
         {
-            "keys": orders("status", "email", how=EXPR),
-            "json": orders("id", "status", how=EXPR),
-            "k": orders("payload", how=EXPR),
-            "v": orders("payload", how=EXPR),
-            "ratio": orders("amount", "id", how=EXPR),
-            "number": orders("email", how=CAST),
+            "keys": orders("status", "email", transformation=EXPR),
+            "json": orders("id", "status", transformation=EXPR),
+            "k": orders("payload", transformation=EXPR),
+            "v": orders("payload", transformation=EXPR),
+            "ratio": orders("amount", "id", transformation=EXPR),
+            "number": orders("email", transformation=CAST),
         },
         frame=sql(
             """select map_keys(map(status, email)) as keys, to_json(struct(id, status)) as json, t.k,
@@ -162,8 +162,8 @@ COMPOSITE_QUERIES = (
     Case(
         "structs in structs",
         {
-            "whole": orders("id", "status", "email", how=EXPR),
-            "inner": orders("status", "email", how=EXPR),
+            "whole": orders("id", "status", "email", transformation=EXPR),
+            "inner": orders("status", "email", transformation=EXPR),
             "mail": orders("email"),
         },
         frame=sql(
@@ -176,7 +176,7 @@ COMPOSITE_QUERIES = (
         {
             "state": orders("status"),
             "paid": orders("amount"),
-            "address": orders("address", "status", how=EXPR),
+            "address": orders("address", "status", transformation=EXPR),
         },
         frame=renamed_struct,
     ),
@@ -184,14 +184,18 @@ COMPOSITE_QUERIES = (
         "fields of structs that were exploded",
         {
             "id": orders("id"),
-            "sku": orders("items", how=EXPR),
-            "worth": orders("items", "amount", how=EXPR),
+            "sku": orders("items", transformation=EXPR),
+            "worth": orders("items", "amount", transformation=EXPR),
         },
         frame=exploded_structs,
     ),
     Case(
         "nulls filled, rows dropped, values replaced",
-        {"id": customers("id"), "name": customers("name"), "region": customers("region", how=CASE)},
+        {
+            "id": customers("id"),
+            "name": customers("name"),
+            "region": customers("region", transformation=CASE),
+        },
         by("FILTER", "customers.name"),
         frame=cleaned,
     ),
@@ -208,22 +212,22 @@ COMPOSITE_QUERIES = (
         "pivot whose values are looked up first",
         {
             "customer_id": orders("customer_id"),
-            "paid": orders("amount", "status", how=AGG),
-            "open": orders("amount", "status", how=AGG),
+            "paid": orders("amount", "status", transformation=AGG),
+            "open": orders("amount", "status", transformation=AGG),
         },
         by("GROUP_BY", "orders.customer_id", "orders.status"),
         frame=pivot_of_unknown_values,
     ),
     Case(
         "map in pandas, then filtered",
-        {"next": orders("id", "amount", how=UNKNOWN)},
+        {"next": orders("id", "amount", transformation=UNKNOWN)},
         by("FILTER", "orders.id", "orders.amount"),
         soundness="opaque",
         frame=mapped_then_filtered,
     ),
     Case(
         "query with arguments",
-        {"id": orders("id"), "x": orders("amount", how=EXPR)},
+        {"id": orders("id"), "x": orders("amount", transformation=EXPR)},
         by("FILTER", "orders.status"),
         frame=with_arguments,
     ),

@@ -79,6 +79,6 @@ def short(dataset: Dataset) -> str:
     return str(dataset).replace("/", ".").rpartition(".")[2]
 
 
-def by(how: str, *columns: str) -> frozenset[tuple[str, str]]:
+def by(transformation: str, *columns: str) -> frozenset[tuple[str, str]]:
     """Influences of one type."""
-    return frozenset((column, how) for column in columns)
+    return frozenset((column, transformation) for column in columns)

@@ -134,8 +134,8 @@ def table_function(session: "SparkSession") -> "DataFrame":
         def eval(self, x: int) -> Iterator[tuple[int]]:
             yield (x,)
 
-    again: Any = fn.udtf(Again, returnType="y bigint")
-    session.udtf.register("again", again)
+    udtf: Any = fn.udtf(Again, returnType="y bigint")
+    session.udtf.register("again", udtf)
     return session.sql("select status, y from orders, lateral again(id)")
 
 

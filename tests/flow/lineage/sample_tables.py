@@ -100,8 +100,8 @@ def create_tables(session: "SparkSession", root: Path, *, iceberg: bool) -> None
         )
 
 
-def _table(session: "SparkSession", name: str, how: str, columns: str, rows: str) -> None:
-    session.sql(f"create table {name} ({columns}) {how}")
+def _table(session: "SparkSession", name: str, table_clauses: str, columns: str, rows: str) -> None:
+    session.sql(f"create table {name} ({columns}) {table_clauses}")
     session.sql(f"insert into {name} values {rows}")
 
 

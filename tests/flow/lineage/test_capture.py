@@ -71,8 +71,8 @@ def test_sources_of_files_that_were_read_again_count(
 ) -> None:
     write(session, "select id from orders", tmp_path / "between")
     target = write(session, f"select id from parquet.`{tmp_path / 'between'}`", tmp_path / "out")
-    found = {short(read.dataset) for read in capture.finish(target).reads}
-    assert found == {"between", "orders"}
+    read_names = {short(read.dataset) for read in capture.finish(target).reads}
+    assert read_names == {"between", "orders"}
 
 
 def test_another_session_is_not_observed(
@@ -112,25 +112,25 @@ def test_the_fingerprint_is_the_same_for_another_day_and_another_for_other_code(
 def test_a_constant_partition_column_is_no_part_of_the_fingerprint(
     session: "SparkSession", capture: "Capture", tmp_path: Path
 ) -> None:
-    found = set()
+    fingerprints = set()
     for day in ("2026-01-01", "2026-01-02"):
         frame = session.sql(f"select id, '{day}' as made_on from orders")
         place = tmp_path / day
         frame.write.partitionBy("made_on").parquet(str(place))
-        found.add(capture.finish(Dataset(path=str(place))).fingerprint)
-    assert len(found) == 1
+        fingerprints.add(capture.finish(Dataset(path=str(place))).fingerprint)
+    assert len(fingerprints) == 1
 
 
 def test_values_that_the_caller_names_are_no_part_of_the_fingerprint(
     session: "SparkSession", capture: "Capture", tmp_path: Path
 ) -> None:
-    found = set()
+    fingerprints = set()
     for label in ("paid", "open"):
         place = tmp_path / label
         target = write(session, f"select id from orders where status = '{label}'", place)
-        found.add(capture.finish(target, ignored_literals=(label,)).fingerprint)
-        found.add(capture.finish(target).fingerprint)
-    assert len(found) == 3
+        fingerprints.add(capture.finish(target, ignored_literals=(label,)).fingerprint)
+        fingerprints.add(capture.finish(target).fingerprint)
+    assert len(fingerprints) == 3
 
 
 def test_without_an_observed_write_the_plan_of_the_frame_is_read(

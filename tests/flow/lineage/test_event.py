@@ -38,13 +38,15 @@ def event_of(observation: LineageObservation, *partitions: str) -> LineageObserv
     return msgspec.json.decode(msgspec.json.encode(event), type=LineageObserved)
 
 
-def edge(source: Dataset, column: str, target: str = "id", how: str = "DIRECT") -> ObservedEdge:
-    return ObservedEdge(source, column, target, how, None, "f" * 64)  # type: ignore[arg-type]
+def edge(
+    source: Dataset, column: str, target: str = "id", transformation: str = "DIRECT"
+) -> ObservedEdge:
+    return ObservedEdge(source, column, target, transformation, None, "f" * 64)  # type: ignore[arg-type]
 
 
 def test_tables_of_the_catalog_have_ids() -> None:
-    (found,) = event_of(LineageObservation(edges=(edge(RAW, "id"),))).column_edges
-    assert found == ColumnEdge(
+    (column_edge,) = event_of(LineageObservation(edges=(edge(RAW, "id"),))).column_edges
+    assert column_edge == ColumnEdge(
         source_table_id="t-raw",
         source_column_id="c-raw-id",
         source_name="id",
@@ -58,8 +60,8 @@ def test_tables_of_the_catalog_have_ids() -> None:
 
 def test_what_it_does_not_know_stays_a_name_with_its_table_before_it() -> None:
     event = event_of(LineageObservation((ReadFact(LOST),), (edge(LOST, "z"),)))
-    (found,) = event.column_edges
-    assert (found.source_table_id, found.source_column_id, found.source_name) == (
+    (column_edge,) = event.column_edges
+    assert (column_edge.source_table_id, column_edge.source_column_id, column_edge.source_name) == (
         None,
         None,
         "x.y.z",
@@ -68,24 +70,26 @@ def test_what_it_does_not_know_stays_a_name_with_its_table_before_it() -> None:
 
 
 def test_a_column_without_an_id_keeps_its_name() -> None:
-    (found,) = event_of(LineageObservation(edges=(edge(RAW, "new", "fresh"),))).column_edges
-    assert (found.source_column_id, found.source_name) == (None, "new")
-    assert (found.target_column_id, found.target_name) == (None, "fresh")
+    (column_edge,) = event_of(LineageObservation(edges=(edge(RAW, "new", "fresh"),))).column_edges
+    assert (column_edge.source_column_id, column_edge.source_name) == (None, "new")
+    assert (column_edge.target_column_id, column_edge.target_name) == (None, "fresh")
 
 
 def test_spark_names_are_case_insensitive() -> None:
-    (found,) = event_of(LineageObservation(edges=(edge(RAW, "ID"),))).column_edges
-    assert found.source_column_id == "c-raw-id"
+    (column_edge,) = event_of(LineageObservation(edges=(edge(RAW, "ID"),))).column_edges
+    assert column_edge.source_column_id == "c-raw-id"
 
 
 def test_an_influence_reaches_the_whole_table_by_a_star() -> None:
-    (found,) = event_of(LineageObservation(edges=(edge(RAW, "id", "*", "FILTER"),))).column_edges
-    assert (found.target_table_id, found.target_column_id, found.target_name) == (
+    (column_edge,) = event_of(
+        LineageObservation(edges=(edge(RAW, "id", "*", "FILTER"),))
+    ).column_edges
+    assert (column_edge.target_table_id, column_edge.target_column_id, column_edge.target_name) == (
         "t-orders",
         None,
         "*",
     )
-    assert found.transformation_type == "FILTER"
+    assert column_edge.transformation_type == "FILTER"
 
 
 def test_two_paths_of_one_table_are_one_input_and_one_edge() -> None:

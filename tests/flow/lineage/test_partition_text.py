@@ -50,15 +50,15 @@ def test_identity_and_transforms_are_formatted_as_in_iceberg() -> None:
         "struct<1000: ds: optional date, 1001: at_month: optional int, 1002: r: optional string>"
     ]
     specs = ["[\n  1000: ds: identity(4)\n  1001: at_month: month(5)\n  1002: r: identity(6)\n]"]
-    found = keys_from_tasks(tasks("ds=20454, at_month=672, r=eu"), types, specs)
-    assert found == ("at_month=2026-01/ds=2026-01-01/r=eu",)
+    partition_keys = keys_from_tasks(tasks("ds=20454, at_month=672, r=eu"), types, specs)
+    assert partition_keys == ("at_month=2026-01/ds=2026-01-01/r=eu",)
 
 
 def test_hours_and_years_of_iceberg() -> None:
     types = ["struct<1000: at_hour: optional int, 1001: at_year: optional int>"]
     specs = ["[\n  1000: at_hour: hour(5)\n  1001: at_year: year(6)\n]"]
-    found = keys_from_tasks(tasks("at_hour=490896, at_year=56"), types, specs)
-    assert found == ("at_hour=2026-01-01-00/at_year=2026",)
+    partition_keys = keys_from_tasks(tasks("at_hour=490896, at_year=56"), types, specs)
+    assert partition_keys == ("at_hour=2026-01-01-00/at_year=2026",)
 
 
 def test_files_of_one_partition_are_one_key_and_those_without_have_none() -> None:
@@ -75,10 +75,10 @@ def test_an_ambiguous_value_of_iceberg_is_not_guessed_at() -> None:
 
 
 def test_folders_of_partitions_are_no_part_of_a_dataset() -> None:
-    found = split_partition_folders(
+    split_paths = split_partition_folders(
         ["s3a://b/t/ds=2026-01-01/r=eu", "s3a://b/t/ds=2026-01-02/r=us/"]
     )
-    assert found == (("s3a://b/t",), ("ds=2026-01-01/r=eu", "ds=2026-01-02/r=us"))
+    assert split_paths == (("s3a://b/t",), ("ds=2026-01-01/r=eu", "ds=2026-01-02/r=us"))
 
 
 def test_escaped_folder_names_are_decoded() -> None:

@@ -37,8 +37,10 @@ SALES = Leaf((Dataset("db.sales"),), frozenset({"ds"}))
 FACTS = PlanFacts({1: SALES}, target_partition_columns=frozenset({"day"}))
 
 
-def observed(found: PlanLineage) -> LineageObservation:
-    return LineageObservation((), found.edges, found.soundness, found.fingerprint, found.note)
+def observed(plan_lineage: PlanLineage) -> LineageObservation:
+    return LineageObservation(
+        (), plan_lineage.edges, plan_lineage.soundness, plan_lineage.fingerprint, plan_lineage.note
+    )
 
 
 def equal(left: Flat, right: Flat) -> Flat:
@@ -46,9 +48,9 @@ def equal(left: Flat, right: Flat) -> Flat:
 
 
 def fingerprint(plan: Flat, facts: PlanFacts = FACTS) -> str:
-    found = read_plan(text(plan), facts)
-    assert found.fingerprint is not None, found.note
-    return found.fingerprint
+    plan_lineage = read_plan(text(plan), facts)
+    assert plan_lineage.fingerprint is not None, plan_lineage.note
+    return plan_lineage.fingerprint
 
 
 def influences(plan: Flat) -> list[tuple[str, str]]:
@@ -62,28 +64,28 @@ def influences(plan: Flat) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("case", RECORDED, ids=lambda case: case.name)
 def test_a_recorded_plan_gives_the_truth(case: Case) -> None:
-    found = read_plan(*load(case.name))
-    assert lineage_of(observed(found)) == case.expected()
-    assert not found.note
+    plan_lineage = read_plan(*load(case.name))
+    assert lineage_of(observed(plan_lineage)) == case.expected()
+    assert not plan_lineage.note
 
 
 def test_the_very_first_column_of_a_spark_has_the_number_0_and_an_origin() -> None:
     first = attribute("id", 0)
-    found = read_plan(
+    plan_lineage = read_plan(
         text(project(relation(first, DS), alias(first, "key", 3))), PlanFacts({0: SALES})
     )
-    assert lineage_of(observed(found)) == ({"key": {"sales.id": "DIRECT"}}, set(), "exact")
+    assert lineage_of(observed(plan_lineage)) == ({"key": {"sales.id": "DIRECT"}}, set(), "exact")
 
 
 @pytest.mark.parametrize("case", RECORDED, ids=lambda case: case.name)
 def test_other_numbers_of_columns_give_the_same_fingerprint(case: Case) -> None:
     plan, facts = load(case.name)
     moved = re.sub(
-        r'"id": (\d+), "jvmId"', lambda found: f'"id": {int(found[1]) + 777}, "jvmId"', plan
+        r'"id": (\d+), "jvmId"', lambda match: f'"id": {int(match[1]) + 777}, "jvmId"', plan
     )
     expansions = {
         key + 777: tuple(
-            re.sub(r'"id":(\d+),"jvmId"', lambda found: f'"id":{int(found[1]) + 777},"jvmId"', each)
+            re.sub(r'"id":(\d+),"jvmId"', lambda match: f'"id":{int(match[1]) + 777},"jvmId"', each)
             for each in projections
         )
         for key, projections in facts.expansions.items()
@@ -100,31 +102,35 @@ def test_there_are_six_recorded_plans() -> None:
 
 def test_an_unknown_operator_is_noted_and_not_guessed_at() -> None:
     plan = node("Teleport", relation(ID, DS), child=0, output=[attribute("x", 9)])
-    found = read_plan(text(plan), FACTS)
-    assert found.soundness == "unsupported"
-    assert "Teleport" in found.note
-    assert {(edge.source_column, edge.transformation) for edge in found.edges} == {
+    plan_lineage = read_plan(text(plan), FACTS)
+    assert plan_lineage.soundness == "unsupported"
+    assert "Teleport" in plan_lineage.note
+    assert {(edge.source_column, edge.transformation) for edge in plan_lineage.edges} == {
         ("id", "UNKNOWN"),
         ("ds", "UNKNOWN"),
     }
 
 
 def test_a_column_without_a_source_is_noted() -> None:
-    found = read_plan(text(project(relation(ID), attribute("ghost", 99))), FACTS)
-    assert (found.edges, found.soundness) == ((), "unsupported")
-    assert "ghost" in found.note
+    plan_lineage = read_plan(text(project(relation(ID), attribute("ghost", 99))), FACTS)
+    assert (plan_lineage.edges, plan_lineage.soundness) == ((), "unsupported")
+    assert "ghost" in plan_lineage.note
 
 
 def test_an_unknown_relation_is_noted() -> None:
-    found = read_plan(text(relation(ID)), PlanFacts())
-    assert (found.edges, found.soundness) == ((), "unsupported")
+    plan_lineage = read_plan(text(relation(ID)), PlanFacts())
+    assert (plan_lineage.edges, plan_lineage.soundness) == ((), "unsupported")
 
 
 @pytest.mark.parametrize("broken", ["", "{}", "[]", "[1]", '[{"class": "a.Project"}]', "[[["])
 def test_what_is_no_plan_gives_no_columns_and_raises_nothing(broken: str) -> None:
-    found = read_plan(broken, FACTS)
-    assert (found.edges, found.soundness, found.fingerprint) == ((), "table_only", None)
-    assert found.note
+    plan_lineage = read_plan(broken, FACTS)
+    assert (plan_lineage.edges, plan_lineage.soundness, plan_lineage.fingerprint) == (
+        (),
+        "table_only",
+        None,
+    )
+    assert plan_lineage.note
 
 
 def test_a_plan_cut_off_in_the_middle_gives_no_columns() -> None:
@@ -134,26 +140,28 @@ def test_a_plan_cut_off_in_the_middle_gives_no_columns() -> None:
 
 def test_a_plan_that_exceeds_its_time_has_no_columns() -> None:
     asked = iter([False, False, True])
-    found = read_plan(text(project(relation(ID), ID)), FACTS, is_out_of_time=lambda: next(asked))
-    assert (found.edges, found.soundness) == ((), "table_only")
-    assert "time" in found.note
+    plan_lineage = read_plan(
+        text(project(relation(ID), ID)), FACTS, is_out_of_time=lambda: next(asked)
+    )
+    assert (plan_lineage.edges, plan_lineage.soundness) == ((), "table_only")
+    assert "time" in plan_lineage.note
 
 
 def test_more_edges_than_an_event_holds_are_table_only() -> None:
     columns = [attribute(f"c{at}", at + 1) for at in range(101)]
     outputs = [attribute(f"o{at}", at + 1000) for at in range(101)]
     plan = node("MapInPandas", relation(*columns), child=0, output=outputs)
-    found = read_plan(text(plan), FACTS)
-    assert (found.edges, found.soundness) == ((), "table_only")
-    assert "10000" in found.note
+    plan_lineage = read_plan(text(plan), FACTS)
+    assert (plan_lineage.edges, plan_lineage.soundness) == ((), "table_only")
+    assert "10000" in plan_lineage.note
 
 
 def test_a_plan_deeper_than_the_stack_is_read() -> None:
     plan = relation(ID)
     for at in range(3_000):
         plan = project(plan, alias(attribute("id", at or 1), "id", at + 1))
-    found = read_plan(text(plan), FACTS)
-    assert [edge.transformation for edge in found.edges] == ["DIRECT"]
+    plan_lineage = read_plan(text(plan), FACTS)
+    assert [edge.transformation for edge in plan_lineage.edges] == ["DIRECT"]
 
 
 def test_another_partition_has_the_same_fingerprint() -> None:

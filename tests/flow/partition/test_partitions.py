@@ -41,15 +41,15 @@ def test_dimensions_stand_as_in_a_key_of_the_events() -> None:
 
 
 def test_an_asset_of_one_piece_has_the_empty_key() -> None:
-    whole = Partitions()
-    assert not whole
-    assert list(whole.keys(NOW)) == [""]
-    assert "" in whole
-    assert "ds=2026-01-01" not in whole
+    unpartitioned = Partitions()
+    assert not unpartitioned
+    assert list(unpartitioned.keys(NOW)) == [""]
+    assert "" in unpartitioned
+    assert "ds=2026-01-01" not in unpartitioned
     for text in ("", "all", "latest"):
-        assert list(whole.parse(text, NOW)) == [""]
+        assert list(unpartitioned.parse(text, NOW)) == [""]
     with pytest.raises(Invalid, match="not partitioned, write 'all'"):
-        whole.parse("2026-01-01", NOW)
+        unpartitioned.parse("2026-01-01", NOW)
 
 
 def test_a_key_belongs_if_each_value_does_and_it_is_spelled_so() -> None:

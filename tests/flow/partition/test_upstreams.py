@@ -37,10 +37,10 @@ def one_by_one(
 
 
 def at_once(mapping: Mapping, keys: PartitionSet, reading: MappingContext) -> list[tuple[str, ...]]:
-    found = mapping.upstreams(keys, reading)
-    assert len(found.places) == len(keys)
-    assert len(set(found.keys)) == len(found.keys)
-    return [found.of(number) for number in range(len(keys))]
+    upstreams = mapping.upstreams(keys, reading)
+    assert len(upstreams.places) == len(keys)
+    assert len(set(upstreams.keys)) == len(upstreams.keys)
+    return [upstreams.of(number) for number in range(len(keys))]
 
 
 def some_of(everything: PartitionSet, picks: list[bool]) -> PartitionSet:
@@ -70,9 +70,9 @@ def test_products_read_along_one_dimension(mapping: Mapping) -> None:
 
 def test_a_day_reads_a_window_of_days_in_all_regions() -> None:
     reading = MappingContext(DAYS, BY_REGION, NOW)
-    found = window(3).upstreams(DAYS.parse("2026-01-02..2026-01-06", NOW), reading)
-    assert found.places[0] == range(4)
-    assert found.of(1) == tuple(
+    upstreams = window(3).upstreams(DAYS.parse("2026-01-02..2026-01-06", NOW), reading)
+    assert upstreams.places[0] == range(4)
+    assert upstreams.of(1) == tuple(
         f"ds=2026-01-0{day}/region={region}" for day in (1, 2, 3) for region in ("eu", "us")
     )
 
@@ -93,9 +93,9 @@ def test_a_function_is_asked_once_for_each() -> None:
         return "ds=2026-01-01"
 
     chosen = DAYS.parse("2026-01-02..2026-01-05", NOW)
-    found = custom(first).upstreams(chosen, MappingContext(DAYS, DAYS, NOW))
-    assert found.keys == ("ds=2026-01-01",)
-    assert [found.of(number) for number in range(4)] == [found.keys] * 4
+    upstreams = custom(first).upstreams(chosen, MappingContext(DAYS, DAYS, NOW))
+    assert upstreams.keys == ("ds=2026-01-01",)
+    assert [upstreams.of(number) for number in range(4)] == [upstreams.keys] * 4
     assert asked == list(chosen)
 
 
@@ -108,15 +108,15 @@ def test_a_window_of_seven_makes_each_key_once() -> None:
     hours = Partitions([Watched("hour", "2026-01-01")])
     chosen = hours.parse("2026-01-08T00..2026-03-31T23", NOW)
     LOOKED_AT.clear()
-    found = window(7).upstreams(chosen, MappingContext(hours, hours, NOW))
-    assert len(LOOKED_AT) == len(found.keys) == len(chosen) + 6
-    assert set(map(len, found.places)) == {7}
+    upstreams = window(7).upstreams(chosen, MappingContext(hours, hours, NOW))
+    assert len(LOOKED_AT) == len(upstreams.keys) == len(chosen) + 6
+    assert set(map(len, upstreams.places)) == {7}
 
 
 def test_a_huge_window_makes_only_what_the_input_has() -> None:
     chosen = DAYS.parse("2026-01-30..2026-01-31", NOW)
-    found = window(10**9).upstreams(chosen, MappingContext(DAYS, DAYS, NOW))
-    assert (len(found.keys), found.places) == (31, [range(30), range(31)])
+    upstreams = window(10**9).upstreams(chosen, MappingContext(DAYS, DAYS, NOW))
+    assert (len(upstreams.keys), upstreams.places) == (31, [range(30), range(31)])
 
 
 @settings(max_examples=60, deadline=None)

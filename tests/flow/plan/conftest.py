@@ -57,10 +57,10 @@ DAYS = [f"ds=2026-01-{day:02}" for day in range(5, 15)]
 @pytest.fixture
 def setup(tmp_path: Path) -> PlanningSetup:
     """The shop with its sources filled and nothing made."""
-    found = PlanningSetup(tmp_path, dict(FILES))
-    found.lake.fill("raw.orders", *DAYS)
-    found.lake.fill("raw.customers", "")
-    return found
+    planning_setup = PlanningSetup(tmp_path, dict(FILES))
+    planning_setup.lake.fill("raw.orders", *DAYS)
+    planning_setup.lake.fill("raw.customers", "")
+    return planning_setup
 
 
 @pytest.fixture

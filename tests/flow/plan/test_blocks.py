@@ -53,17 +53,22 @@ def test_rows_that_were_appended_are_not_appended_again_when_an_input_is_remade(
     appended.lake.fill("raw.orders", DAYS[0])
     planned = appended.plan()
     assert keys(planned) == [f"silver.orders@{DAYS[0]}"]
-    [found] = planned.blocked
-    assert (found.key, found.reason) == (LOGS[0], "APPENDED")
-    assert "silver.orders is made in this plan: ds=2026-01-13" in found.cause
-    assert "--append-again" in found.fix
-    assert 'on_change="replace"' in found.fix
-    document = {"key": found.key, "reason": "APPENDED", "cause": found.cause, "fix": found.fix}
+    [blocked_task] = planned.blocked
+    assert (blocked_task.key, blocked_task.reason) == (LOGS[0], "APPENDED")
+    assert "silver.orders is made in this plan: ds=2026-01-13" in blocked_task.cause
+    assert "--append-again" in blocked_task.fix
+    assert 'on_change="replace"' in blocked_task.fix
+    document = {
+        "key": blocked_task.key,
+        "reason": "APPENDED",
+        "cause": blocked_task.cause,
+        "fix": blocked_task.fix,
+    }
     assert plan_document(planned)["blocked"] == [document]
     appended.lake.run(appended.project, planned)
-    again = appended.plan()
-    assert (again.tasks, blocked(again)) == ((), [LOGS[0]])
-    assert "silver.orders is newer" in again.blocked[0].cause
+    second_plan = appended.plan()
+    assert (second_plan.tasks, blocked(second_plan)) == ((), [LOGS[0]])
+    assert "silver.orders is newer" in second_plan.blocked[0].cause
 
 
 @pytest.mark.parametrize("asked", ["code", "force", "failed", "partitions"])
@@ -145,9 +150,9 @@ def test_files_of_others_keep_a_partition_from_being_replaced(appended: Planning
     planned = appended.plan("+gold.log")
     assert blocked(planned) == [LOGS[0]]
     assert LOGS[1] in keys(planned)
-    [found] = planned.blocked
-    assert f"{files[0]}, {files[1]}, {files[2]} and 2 more" in found.cause
-    assert "--append-again" in found.fix
+    [blocked_task] = planned.blocked
+    assert f"{files[0]}, {files[1]}, {files[2]} and 2 more" in blocked_task.cause
+    assert "--append-again" in blocked_task.fix
     assert appended.plan(append_again=True).append_again == (LOGS[0],)
 
 
@@ -159,10 +164,10 @@ def test_a_table_without_partitions_is_blocked_as_well(tmp_path: Path) -> None:
     setup = PlanningSetup(tmp_path, {"pipelines/p.py": text.format(rows=1)})
     setup.run()
     setup.write({"pipelines/p.py": text.format(rows=2)})
-    [found] = setup.plan().blocked
-    assert (found.key, found.reason) == ("gold.log", "APPENDED")
-    assert "on_change" not in found.fix
-    assert "--append-again" in found.fix
+    [blocked_task] = setup.plan().blocked
+    assert (blocked_task.key, blocked_task.reason) == ("gold.log", "APPENDED")
+    assert "on_change" not in blocked_task.fix
+    assert "--append-again" in blocked_task.fix
     assert keys(setup.plan(append_again=True)) == ["gold.log"]
 
 
@@ -175,8 +180,8 @@ def test_of_several_outputs_only_those_without_rows_are_made(tmp_path: Path) -> 
     setup.run()
     del setup.lake.tables["default.gold.b"]
     assert reasons(setup.plan()) == {"gold.a": "MISSING"}  # the run adds rows to gold.b alone
-    for again in (False, True):
-        planned = setup.plan(force=True, append_again=again)
+    for append_again in (False, True):
+        planned = setup.plan(force=True, append_again=append_again)
         assert (reasons(planned), planned.append_again) == ({"gold.a": "MISSING"}, ())
     setup.write({"pipelines/p.py": text.format(rows=2)})
     for force in (False, True):
@@ -187,10 +192,12 @@ def test_of_several_outputs_only_those_without_rows_are_made(tmp_path: Path) -> 
 
 def test_why_a_partition_is_blocked_is_explained(appended: PlanningSetup) -> None:
     appended.write(pipeline(limit=2))
-    found = explain(appended.project, "gold.log", DAYS[0], appended.lake.state(), appended.now)
-    assert found.status == "BLOCKED"
-    assert "would add its rows a second time (the code of gold.log was" in found.why
-    assert "--append-again" in found.why
+    explanation = explain(
+        appended.project, "gold.log", DAYS[0], appended.lake.state(), appended.now
+    )
+    assert explanation.status == "BLOCKED"
+    assert "would add its rows a second time (the code of gold.log was" in explanation.why
+    assert "--append-again" in explanation.why
 
 
 def test_a_new_check_makes_nothing_stale_and_is_applied_by_force(appended: PlanningSetup) -> None:

@@ -54,18 +54,18 @@ MAPPINGS: dict[str, Mapping] = {
 
 def fitting(of: Partitions, reads: Partitions) -> list[str]:
     """How mappings that work between two assets are written."""
-    found = []
+    options = []
     for text, mapping in MAPPINGS.items():
         try:
             mapping.check(of, reads)
         except Invalid:
             continue
-        found.append(f", mapping={text}")
+        options.append(f", mapping={text}")
     try:
         default_mapping(of, reads)
     except Invalid:
-        return found
-    return ["", *found]
+        return options
+    return ["", *options]
 
 
 @st.composite
@@ -78,8 +78,8 @@ def projects(draw: st.DrawFn) -> str:
         inputs = []
         names = draw(st.lists(st.sampled_from(sorted(tables)), min_size=1, max_size=3))
         for at, name in enumerate(names):
-            how = draw(st.sampled_from(fitting(CUTS[cut], CUTS[tables[name]])))
-            inputs.append(f'p{at}=table("{name}"{how})')
+            mapping_option = draw(st.sampled_from(fitting(CUTS[cut], CUTS[tables[name]])))
+            inputs.append(f'p{at}=table("{name}"{mapping_option})')
         if cut.startswith("Daily") and draw(st.booleans()):
             inputs.append(f'before=table("t.a{number}", offset=-1)')
         tables[f"t.a{number}"] = cut
@@ -92,8 +92,8 @@ def projects(draw: st.DrawFn) -> str:
 
 def check(planned: Plan) -> None:
     assert len({task.key for task in planned.tasks}) == len(planned.tasks)
-    known = {task.key for task in planned.tasks}
-    assert all(known.issuperset(task.deps) for task in planned.tasks)
+    keys = {task.key for task in planned.tasks}
+    assert all(keys.issuperset(task.deps) for task in planned.tasks)
 
 
 @settings(max_examples=40, deadline=None)

@@ -57,8 +57,8 @@ CUTS = [
 @given(st.sampled_from(CUTS), st.lists(st.booleans(), min_size=1, max_size=11))
 def test_runs_choose_exactly_their_keys(cut: Partitions, picks: list[bool]) -> None:
     keys = [key for at, key in enumerate(cut.keys(NOW)) if picks[at % len(picks)]]
-    found = key_ranges(keys)
-    assert sorted(key for run in found for key in cut.parse(run, NOW)) == sorted(keys)
+    ranges = key_ranges(keys)
+    assert sorted(key for run in ranges for key in cut.parse(run, NOW)) == sorted(keys)
 
 
 def test_all_keys_are_few_runs() -> None:

@@ -20,18 +20,18 @@ WHOLE = Partitions()
 
 
 def chosen(text: str | None, *cuts: Partitions) -> list[list[str]]:
-    found = select_partitions_of_all(text, cuts, NOW, {"customer": ("acme", "zoo")})
-    return [list(each) for each in found]
+    partition_sets = select_partitions_of_all(text, cuts, NOW, {"customer": ("acme", "zoo")})
+    return [list(each) for each in partition_sets]
 
 
 def test_nothing_and_all_choose_what_exists() -> None:
     for text in (None, "all"):
-        days, weeks, whole = chosen(text, DAYS, WEEKS, WHOLE)
-        assert (len(days), len(weeks), whole) == (41, 6, [""])
+        days, weeks, unpartitioned = chosen(text, DAYS, WEEKS, WHOLE)
+        assert (len(days), len(weeks), unpartitioned) == (41, 6, [""])
 
 
 def test_a_range_of_days_chooses_what_shares_a_moment_with_it() -> None:
-    days, weeks, months, hours, whole = chosen(
+    days, weeks, months, hours, unpartitioned = chosen(
         "2026-01-30..2026-02-02", DAYS, WEEKS, MONTHS, HOURS, WHOLE
     )
     assert days == [f"ds=2026-{day}" for day in ("01-30", "01-31", "02-01", "02-02")]
@@ -42,7 +42,7 @@ def test_a_range_of_days_chooses_what_shares_a_moment_with_it() -> None:
         "hour=2026-02-02T23",
         4 * 24,
     )
-    assert whole == [""]
+    assert unpartitioned == [""]
 
 
 def test_weeks_months_and_hours_choose_days() -> None:

@@ -18,10 +18,10 @@ from tests.flow.plan.model import NOW, PlanningSetup
 
 def test_a_document_says_what_a_plan_does(setup: PlanningSetup) -> None:
     planned = setup.plan("silver.orders gold.spend_7d", "2026-01-05..2026-01-06")
-    found = plan_document(planned)
-    assert found["plan_id"] == planned.plan_id
-    assert found["now"] == "2026-01-15T06:00:00Z"
-    assert found["tasks"] == [
+    document = plan_document(planned)
+    assert document["plan_id"] == planned.plan_id
+    assert document["now"] == "2026-01-15T06:00:00Z"
+    assert document["tasks"] == [
         {
             "key": f"silver.orders@ds=2026-01-0{day}",
             "asset": "silver.orders",
@@ -33,10 +33,10 @@ def test_a_document_says_what_a_plan_does(setup: PlanningSetup) -> None:
         }
         for day in (5, 6)
     ]
-    assert found["waiting"] == [
+    assert document["waiting"] == [
         {"key": f"gold.spend_7d@ds=2026-01-0{day}", "lacks": ["silver.customers"]} for day in (5, 6)
     ]
-    assert found["up_to_date"] == 0
+    assert document["up_to_date"] == 0
 
 
 def test_a_document_says_what_a_plan_does_not_make(setup: PlanningSetup) -> None:
@@ -49,9 +49,9 @@ def test_a_document_says_what_a_plan_does_not_make(setup: PlanningSetup) -> None
 
 
 def test_long_inputs_are_reported_as_ranges(made: PlanningSetup) -> None:
-    found = plan_document(made.plan("gold.total", force=True))
-    assert json.encode(found["tasks"]).count(b"2026-01") == 2
-    assert b"ds=2026-01-05..2026-01-14" in json.encode(found["tasks"])
+    document = plan_document(made.plan("gold.total", force=True))
+    assert json.encode(document["tasks"]).count(b"2026-01") == 2
+    assert b"ds=2026-01-05..2026-01-14" in json.encode(document["tasks"])
 
 
 PROGRAM = """
@@ -64,8 +64,8 @@ from arco.flow.plan.planner import plan
 from arco.flow.plan.table_state import PlanningState
 project = load_project(sys.argv[1])
 state = msgspec.json.decode(Path(sys.argv[2]).read_bytes(), type=PlanningState)
-found = plan(project, "", state, datetime.fromisoformat(sys.argv[3]))
-sys.stdout.buffer.write(msgspec.json.encode(found, order="deterministic"))
+planned = plan(project, "", state, datetime.fromisoformat(sys.argv[3]))
+sys.stdout.buffer.write(msgspec.json.encode(planned, order="deterministic"))
 """
 
 
@@ -83,7 +83,7 @@ def test_another_process_with_another_hash_seed_plans_the_same_bytes(made: Plann
     made.write({"pipelines/late.py": text})
     stored = made.folder / "state.json"
     stored.write_bytes(msgspec.json.encode(made.lake.state()))
-    here = msgspec.json.encode(made.plan(), order="deterministic")
+    planned_bytes = msgspec.json.encode(made.plan(), order="deterministic")
     assert len(made.plan().tasks) > 10
     assert len(made.plan().waiting) > 10
     for seed in ("1", "2", "77"):
@@ -93,7 +93,7 @@ def test_another_process_with_another_hash_seed_plans_the_same_bytes(made: Plann
             capture_output=True,
             check=True,
         )
-        assert ran.stdout == here
+        assert ran.stdout == planned_bytes
 
 
 def test_the_order_in_which_things_are_declared_or_known_changes_nothing(

@@ -481,9 +481,9 @@ def test_an_attempt_that_merges_without_the_time_is_warned_of_newer_rows_that_ol
     assert setup.plan(force=True).warnings == ()  # all in their order
     [warned] = setup.plan("", "day=2026-01-11/region=eu", force=True).warnings
     assert "the rows of day=2026-01-11/region=eu will replace those of later" in warned
-    again = "day=2026-01-11..2026-01-12"
-    assert f"`arco run silver.last_price --force --partitions {again}`" in warned
-    assert setup.plan("", again, force=True).warnings == ()
+    both_days = "day=2026-01-11..2026-01-12"
+    assert f"`arco run silver.last_price --force --partitions {both_days}`" in warned
+    assert setup.plan("", both_days, force=True).warnings == ()
     setup.run("", "day=2026-01-14/region=us")
     [warned] = setup.plan("", "day=2026-01-13").warnings  # of eu there is nothing later
     assert "the rows of day=2026-01-13/region=us will" in warned

@@ -56,10 +56,10 @@ def steps(work: Callable[[], Plan]) -> tuple[int, Plan]:
 
     sys.setprofile(note)
     try:
-        found = work()
+        result = work()
     finally:
         sys.setprofile(None)
-    return count, found
+    return count, result
 
 
 @pytest.mark.parametrize("selection", ["silver.same", "silver.week", "gold.days", "gold.all"])
@@ -94,5 +94,5 @@ def test_a_plan_of_everything_takes_steps_by_the_number_of_tasks(
 def test_what_many_tasks_read_is_stored_once(setup: PlanningSetup) -> None:
     at(setup, 480)
     planned = setup.plan()
-    whole = [reads for reads in planned.reads if reads.table == "default.gold.days"]
-    assert [len(reads.partitions) for reads in whole] == [20]
+    reads_of_days = [reads for reads in planned.reads if reads.table == "default.gold.days"]
+    assert [len(reads.partitions) for reads in reads_of_days] == [20]

@@ -31,20 +31,20 @@ class Formats:
     """What formats say of the tables that are named here; others have no version."""
 
     def __init__(self) -> None:
-        self.told: dict[str, tuple[str | None, dict[str, str]]] = {}
+        self.table_versions: dict[str, tuple[str | None, dict[str, str]]] = {}
         self.asked: list[str] = []
         self.files: tuple[UnprovenFile, ...] = ()
 
     async def versions(self, table_id: str, format: str) -> tuple[str | None, dict[str, str]]:  # noqa: A002
         assert format == "PARQUET"
         self.asked.append(table_id)
-        return self.told.get(table_id, (None, {}))
+        return self.table_versions.get(table_id, (None, {}))
 
     async def unproven_files(self, table_id: str, format: str) -> tuple[UnprovenFile, ...]:  # noqa: A002
         return self.files
 
 
-class Here:
+class ReaderSetup:
     """A workspace and a reader of its state."""
 
     def __init__(self, space: Workspace, limits: QueryLimits | None = None) -> None:
@@ -57,9 +57,9 @@ class Here:
         self.reader = SqlStateReader(self.engine, SnapshotReader(store), events, self.formats)
 
     async def table(self, schema: str, name: str) -> str:
-        found = (await self.space.table(schema, name, id="bigint")).object.row
-        assert isinstance(found, TableRow)
-        return found.table_id
+        table_row = (await self.space.table(schema, name, id="bigint")).object.row
+        assert isinstance(table_row, TableRow)
+        return table_row.table_id
 
     async def tell(self, *lines: bytes) -> None:
         await self.writer.append_lines([*lines])
@@ -82,21 +82,21 @@ class Here:
 
 async def test_a_table_has_the_partitions_that_were_just_recorded() -> None:
     async with workspace() as space:
-        here = Here(space)
+        setup = ReaderSetup(space)
         await space.schema("silver")
-        table_id = await here.table("silver", "orders")
-        await here.tell(
-            here.published(table_id, "ds=2026-01-02", "b"),
-            here.published(table_id, "ds=2026-01-01", "a"),
-            here.line(
+        table_id = await setup.table("silver", "orders")
+        await setup.tell(
+            setup.published(table_id, "ds=2026-01-02", "b"),
+            setup.published(table_id, "ds=2026-01-01", "a"),
+            setup.line(
                 "partition_failed", second=9, table_id=table_id, partition_key="ds=2026-01-02"
             ),
-            here.line(
+            setup.line(
                 "partition_failed", second=9, table_id=table_id, partition_key="ds=2026-01-03"
             ),
         )
-        state = await here.reader.state(["default.silver.orders"])
-        await here.engine.close()
+        state = await setup.reader.state(["default.silver.orders"])
+        await setup.engine.close()
     table = state.tables["default.silver.orders"]
     assert (table.table_id, table.format) == (table_id, "PARQUET")
     assert table.keys == ("ds=2026-01-01", "ds=2026-01-02", "ds=2026-01-03")
@@ -105,22 +105,24 @@ async def test_a_table_has_the_partitions_that_were_just_recorded() -> None:
     assert table.input_fingerprints == ("in of a", "in of b", None)
     assert table.code_fingerprints == ("code of a", "code of b", None)
     assert table.made_at_ms == (NOON_MS + 3_000, NOON_MS + 3_000, None)
-    assert here.formats.asked == []
+    assert setup.formats.asked == []
 
 
 async def test_a_partition_that_was_cleared_is_as_if_it_had_never_been_made() -> None:
     async with workspace() as space:
-        here = Here(space)
+        setup = ReaderSetup(space)
         await space.schema("silver")
-        table_id = await here.table("silver", "orders")
+        table_id = await setup.table("silver", "orders")
         named = {"table_id": table_id, "partition_key": "ds=2026-01-01"}
-        await here.tell(
-            here.published(table_id, "ds=2026-01-01", "a"),
-            here.line("partition_failed", second=5, **named),
-            here.line("partition_cleared", second=6, version=2, **named),
+        await setup.tell(
+            setup.published(table_id, "ds=2026-01-01", "a"),
+            setup.line("partition_failed", second=5, **named),
+            setup.line("partition_cleared", second=6, version=2, **named),
         )
-        table = (await here.reader.state(["default.silver.orders"])).tables["default.silver.orders"]
-        await here.engine.close()
+        table = (await setup.reader.state(["default.silver.orders"])).tables[
+            "default.silver.orders"
+        ]
+        await setup.engine.close()
     assert (table.keys, table.statuses, table.materials) == (
         ("ds=2026-01-01",),
         ("PENDING",),
@@ -131,9 +133,9 @@ async def test_a_partition_that_was_cleared_is_as_if_it_had_never_been_made() ->
 
 async def test_the_column_changes_of_the_last_attempt_are_read() -> None:
     async with workspace() as space:
-        here = Here(space)
+        setup = ReaderSetup(space)
         await space.schema("silver")
-        table_id = await here.table("silver", "orders")
+        table_id = await setup.table("silver", "orders")
         change = {
             "table": "default.silver.orders",
             "column": "id",
@@ -145,7 +147,7 @@ async def test_the_column_changes_of_the_last_attempt_are_read() -> None:
             metrics = {"code_fingerprint": f"code of {run}"}
             if changes:
                 metrics["column_changes"] = json.encode(changes).decode()
-            return here.line(
+            return setup.line(
                 "task_completed",
                 second=second,
                 execution_id=run,
@@ -158,10 +160,10 @@ async def test_the_column_changes_of_the_last_attempt_are_read() -> None:
             )
 
         async def last() -> LastAttempt | None:
-            state = await here.reader.state(["default.silver.orders"])
+            state = await setup.reader.state(["default.silver.orders"])
             return state.tables["default.silver.orders"].last_attempt
 
-        await here.tell(
+        await setup.tell(
             ended("run-1", 1, "2026-01-01", [], table_id),
             ended("run-2", 2, "2026-01-02", [change], table_id),
         )
@@ -173,35 +175,38 @@ async def test_the_column_changes_of_the_last_attempt_are_read() -> None:
             code_fingerprint="code of run-2",
             changes=(msgspec.convert(change, ColumnChange),),
         )
-        await here.tell(ended("run-3", 3, "2026-01-01", [change], "of a table that was dropped"))
+        await setup.tell(ended("run-3", 3, "2026-01-01", [change], "of a table that was dropped"))
         assert await last() is None
-        await here.tell(ended("run-4", 4, "2026-01-01", [], table_id))
+        await setup.tell(ended("run-4", 4, "2026-01-01", [], table_id))
         assert await last() is None
-        await here.engine.close()
+        await setup.engine.close()
 
 
 async def test_a_table_without_partitions_has_the_one_with_the_empty_key() -> None:
     async with workspace() as space:
-        here = Here(space)
+        setup = ReaderSetup(space)
         await space.schema("silver")
-        table_id = await here.table("silver", "regions")
-        await here.tell(here.published(table_id, "", "a"))
-        state = await here.reader.state(["default.silver.regions"])
-        await here.engine.close()
+        table_id = await setup.table("silver", "regions")
+        await setup.tell(setup.published(table_id, "", "a"))
+        state = await setup.reader.state(["default.silver.regions"])
+        await setup.engine.close()
     assert state.tables["default.silver.regions"].keys == ("",)
 
 
 async def test_the_format_identifies_the_data_of_a_source_table() -> None:
     async with workspace() as space:
-        here = Here(space)
+        setup = ReaderSetup(space)
         await space.schema("raw")
-        cut, whole = await here.table("raw", "cut"), await here.table("raw", "whole")
-        here.formats.told = {cut: (None, {"ds=2": "two", "ds=1": "one"}), whole: ("7", {})}
-        await here.tell(
-            here.line("table_profiled", table_id=whole, row_count=1, last_modified_at=NOON)
+        cut, unpartitioned = await setup.table("raw", "cut"), await setup.table("raw", "whole")
+        setup.formats.table_versions = {
+            cut: (None, {"ds=2": "two", "ds=1": "one"}),
+            unpartitioned: ("7", {}),
+        }
+        await setup.tell(
+            setup.line("table_profiled", table_id=unpartitioned, row_count=1, last_modified_at=NOON)
         )
-        state = await here.reader.state(["default.raw.cut", "default.raw.whole"])
-        await here.engine.close()
+        state = await setup.reader.state(["default.raw.cut", "default.raw.whole"])
+        await setup.engine.close()
     table = state.tables["default.raw.cut"]
     assert (table.keys, table.materials) == (("ds=1", "ds=2"), ("one", "two"))
     assert (table.version, table.statuses) == (None, ("COMPLETE", "COMPLETE"))
@@ -209,8 +214,10 @@ async def test_the_format_identifies_the_data_of_a_source_table() -> None:
     assert (table.version, table.keys, table.changed_at_ms) == ("7", (), NOON_MS)
 
 
-def commit(here: Here, table_id: str, number: int, source: str, changed: list[str]) -> bytes:
-    return here.line(
+def commit(
+    setup: ReaderSetup, table_id: str, number: int, source: str, changed: list[str]
+) -> bytes:
+    return setup.line(
         "iceberg_committed",
         table_id=table_id,
         pointer_number=number,
@@ -227,22 +234,22 @@ def commit(here: Here, table_id: str, number: int, source: str, changed: list[st
 
 async def test_files_that_no_pipeline_added_are_named_where_they_are_asked_for() -> None:
     async with workspace() as space:
-        here = Here(space)
+        setup = ReaderSetup(space)
         await space.schema("silver")
-        table_id = await here.table("silver", "orders")
+        table_id = await setup.table("silver", "orders")
         name, moved = "default.silver.orders", ["add-snapshot", "set-snapshot-ref"]
-        here.formats.files = tuple(
+        setup.formats.files = tuple(
             UnprovenFile(f"ds={day}", f"file-{day}-{snapshot}", snapshot)
             for day, snapshot in ((1, "1"), (1, "2"), (2, "2"), (2, "9"))
         )
-        await here.tell(
-            here.published(table_id, "ds=1", "a"), commit(here, table_id, 2, "flow", moved)
+        await setup.tell(
+            setup.published(table_id, "ds=1", "a"), commit(setup, table_id, 2, "flow", moved)
         )
-        alone = await here.reader.state([name], [name])
-        await here.tell(commit(here, table_id, 1, "iceberg_rest", moved))
-        unasked = await here.reader.state([name])
-        asked = await here.reader.state([name], [name])
-        await here.engine.close()
+        alone = await setup.reader.state([name], [name])
+        await setup.tell(commit(setup, table_id, 1, "iceberg_rest", moved))
+        unasked = await setup.reader.state([name])
+        asked = await setup.reader.state([name], [name])
+        await setup.engine.close()
     assert alone.tables[name].foreign_files == {}  # no other program has written to it
     assert unasked.tables[name].foreign_files == {}
     assert asked.tables[name].foreign_files == {"ds=1": ("file-1-1",), "ds=2": ("file-2-9",)}
@@ -250,40 +257,40 @@ async def test_files_that_no_pipeline_added_are_named_where_they_are_asked_for()
 
 async def test_the_last_write_by_another_program_is_read() -> None:
     async with workspace() as space:
-        here = Here(space)
+        setup = ReaderSetup(space)
         await space.schema("silver")
-        table_id = await here.table("silver", "orders")
-        await here.tell(
-            here.published(table_id, "ds=1", "a"),
-            commit(here, table_id, 1, "iceberg_rest", ["add-snapshot", "set-snapshot-ref"]),
-            commit(here, table_id, 2, "flow", ["add-snapshot", "set-snapshot-ref"]),
-            commit(here, table_id, 3, "iceberg_rest", ["add-snapshot"]),  # staged
-            commit(here, table_id, 4, "native", ["add-schema"]),
+        table_id = await setup.table("silver", "orders")
+        await setup.tell(
+            setup.published(table_id, "ds=1", "a"),
+            commit(setup, table_id, 1, "iceberg_rest", ["add-snapshot", "set-snapshot-ref"]),
+            commit(setup, table_id, 2, "flow", ["add-snapshot", "set-snapshot-ref"]),
+            commit(setup, table_id, 3, "iceberg_rest", ["add-snapshot"]),  # staged
+            commit(setup, table_id, 4, "native", ["add-schema"]),
         )
-        state = await here.reader.state(["default.silver.orders"])
-        await here.engine.close()
+        state = await setup.reader.state(["default.silver.orders"])
+        await setup.engine.close()
     table = state.tables["default.silver.orders"]
     assert (table.others, table.others_at_ms) == ("engine 1", NOON_MS + 1_000)
     assert table.changed_at_ms == NOON_MS + 4_000
 
 
 async def test_a_missing_table_has_the_failures_of_its_tasks() -> None:
-    def task(here: Here, key: str, run: str, status: str, second: int) -> bytes:
-        return here.line(
+    def task(setup: ReaderSetup, key: str, run: str, status: str, second: int) -> bytes:
+        return setup.line(
             "task_completed", second=second, task_id=key, execution_id=run, attempt=1, status=status
         )
 
     async with workspace() as space:
-        here = Here(space)
-        await here.tell(
-            task(here, "silver.orders@ds=1", "r1", "FAILED", 1),
-            task(here, "silver.orders@ds=2", "r1", "FAILED", 1),
-            task(here, "silver.orders@ds=2", "r2", "SKIPPED", 2),
-            task(here, "silver.orders@ds=3", "r1", "BLOCKED", 1),
-            task(here, "silver.orders_old@ds=9", "r1", "FAILED", 1),
+        setup = ReaderSetup(space)
+        await setup.tell(
+            task(setup, "silver.orders@ds=1", "r1", "FAILED", 1),
+            task(setup, "silver.orders@ds=2", "r1", "FAILED", 1),
+            task(setup, "silver.orders@ds=2", "r2", "SKIPPED", 2),
+            task(setup, "silver.orders@ds=3", "r1", "BLOCKED", 1),
+            task(setup, "silver.orders_old@ds=9", "r1", "FAILED", 1),
         )
-        state = await here.reader.state(["default.silver.orders", "default.silver.gone"])
-        await here.engine.close()
+        state = await setup.reader.state(["default.silver.orders", "default.silver.gone"])
+        await setup.engine.close()
     table = state.tables["default.silver.orders"]
     assert (table.table_id, table.keys) == (None, ("ds=1", "ds=3"))
     assert (table.statuses, table.materials) == (("FAILED", "FAILED"), (None, None))
@@ -293,41 +300,45 @@ async def test_a_missing_table_has_the_failures_of_its_tasks() -> None:
 async def test_a_table_that_was_created_after_a_task_started_has_its_failure() -> None:
     """A first run that fails found no table, though its own attempt created it."""
 
-    def task(here: Here, key: str, run: str, status: str, second: int, **more: str) -> bytes:
-        said = {"task_id": key, "execution_id": run, "attempt": 1, "status": status, **more}
-        return here.line("task_completed", second=second, **said)
+    def task(
+        setup: ReaderSetup, key: str, run: str, status: str, second: int, **more: str
+    ) -> bytes:
+        fields = {"task_id": key, "execution_id": run, "attempt": 1, "status": status, **more}
+        return setup.line("task_completed", second=second, **fields)
 
     async with workspace() as space:
-        here = Here(space)
+        setup = ReaderSetup(space)
         await space.schema("silver")
-        half, empty, other = [await here.table("silver", name) for name in ("half", "empty", "raw")]
-        here.formats.told = {other: ("7", {})}
-        await here.tell(
-            task(here, "silver.half@ds=1", "r1", "FAILED", 1),
-            task(here, "silver.half@ds=2", "r1", "FAILED", 1),
-            task(here, "silver.half@ds=3", "r1", "FAILED", 1),
-            task(here, "silver.half@ds=3", "r2", "SUCCESS", 2, table_id="of-a-table-that-is-gone"),
-            task(here, "silver.empty", "r1", "FAILED", 1),
-            task(here, "silver.raw", "r1", "FAILED", 1),
-            here.published(half, "ds=2", "b"),
+        half, empty, other = [
+            await setup.table("silver", name) for name in ("half", "empty", "raw")
+        ]
+        setup.formats.table_versions = {other: ("7", {})}
+        await setup.tell(
+            task(setup, "silver.half@ds=1", "r1", "FAILED", 1),
+            task(setup, "silver.half@ds=2", "r1", "FAILED", 1),
+            task(setup, "silver.half@ds=3", "r1", "FAILED", 1),
+            task(setup, "silver.half@ds=3", "r2", "SUCCESS", 2, table_id="of-a-table-that-is-gone"),
+            task(setup, "silver.empty", "r1", "FAILED", 1),
+            task(setup, "silver.raw", "r1", "FAILED", 1),
+            setup.published(half, "ds=2", "b"),
         )
         names = ["default.silver.half", "default.silver.empty", "default.silver.raw"]
-        found = (await here.reader.state(names)).tables
-        await here.engine.close()
-    assert found[names[0]].keys == ("ds=2", "ds=1")
-    assert found[names[0]].statuses == ("COMPLETE", "FAILED")
-    assert found[names[0]].materials == ("b", None)
-    assert (found[names[1]].table_id, found[names[1]].statuses) == (empty, ("FAILED",))
-    assert (found[names[2]].version, found[names[2]].keys) == ("7", ())  # it has data of others
+        tables = (await setup.reader.state(names)).tables
+        await setup.engine.close()
+    assert tables[names[0]].keys == ("ds=2", "ds=1")
+    assert tables[names[0]].statuses == ("COMPLETE", "FAILED")
+    assert tables[names[0]].materials == ("b", None)
+    assert (tables[names[1]].table_id, tables[names[1]].statuses) == (empty, ("FAILED",))
+    assert (tables[names[2]].version, tables[names[2]].keys) == ("7", ())  # it has data of others
 
 
 async def test_a_task_may_have_any_name() -> None:
     names = ["ops.board", "at@50%"]
     async with workspace() as space:
-        here = Here(space)
-        await here.tell(
+        setup = ReaderSetup(space)
+        await setup.tell(
             *(
-                here.line(
+                setup.line(
                     "task_completed",
                     execution_id="r1",
                     task_id=task_key(name, "ds=1"),
@@ -337,22 +348,22 @@ async def test_a_task_may_have_any_name() -> None:
                 for name in names
             )
         )
-        found = (await here.reader.state(names)).tables
-        await here.engine.close()
-    assert [found[name].statuses for name in names] == [("FAILED",)] * 2
+        tables = (await setup.reader.state(names)).tables
+        await setup.engine.close()
+    assert [tables[name].statuses for name in names] == [("FAILED",)] * 2
 
 
 async def test_values_of_dynamic_dimensions_are_those_that_were_not_removed() -> None:
     async with workspace() as space:
-        here = Here(space)
-        await here.tell(
-            here.line("partition_value_added", dimension="customer", value="zeta"),
-            here.line("partition_value_added", dimension="customer", value="acme"),
-            here.line("partition_value_added", dimension="region", value="eu"),
-            here.line("partition_value_removed", second=5, dimension="customer", value="zeta"),
+        setup = ReaderSetup(space)
+        await setup.tell(
+            setup.line("partition_value_added", dimension="customer", value="zeta"),
+            setup.line("partition_value_added", dimension="customer", value="acme"),
+            setup.line("partition_value_added", dimension="region", value="eu"),
+            setup.line("partition_value_removed", second=5, dimension="customer", value="zeta"),
         )
-        state = await here.reader.state([])
-        await here.engine.close()
+        state = await setup.reader.state([])
+        await setup.engine.close()
     assert state.dynamic == {"customer": ("acme",), "region": ("eu",)}
     assert state.number == -1
 
@@ -362,15 +373,15 @@ async def test_more_partitions_than_one_answer_holds_are_all_there(
 ) -> None:
     monkeypatch.setattr(recorded_state, "MAX_PARTITION_ROWS", 7)
     async with workspace() as space:
-        here = Here(space)
+        setup = ReaderSetup(space)
         await space.schema("s")
         ids = {}
         for name, count in (("few", 3), ("many", 20), ("exact", 7)):
-            ids[name] = await here.table("s", name)
+            ids[name] = await setup.table("s", name)
             keys = [f"n={number:03d}" for number in range(count)]
-            await here.tell(*(here.published(ids[name], key, f"{name} {key}") for key in keys))
-        state = await here.reader.state([f"default.s.{name}" for name in ids])
-        await here.engine.close()
+            await setup.tell(*(setup.published(ids[name], key, f"{name} {key}") for key in keys))
+        state = await setup.reader.state([f"default.s.{name}" for name in ids])
+        await setup.engine.close()
     many = state.tables["default.s.many"]
     assert many.keys == tuple(f"n={number:03d}" for number in range(20))
     assert many.materials == tuple(f"many {key}" for key in many.keys)
@@ -380,10 +391,10 @@ async def test_more_partitions_than_one_answer_holds_are_all_there(
 
 async def test_a_task_without_tables_has_its_last_success() -> None:
     async with workspace() as space:
-        here = Here(space)
+        setup = ReaderSetup(space)
 
         def ended(run: str, second: int, status: str, **metrics: str) -> bytes:
-            return here.line(
+            return setup.line(
                 "task_completed",
                 second=second,
                 execution_id=run,
@@ -393,14 +404,14 @@ async def test_a_task_without_tables_has_its_last_success() -> None:
                 metrics=metrics,
             )
 
-        await here.tell(
+        await setup.tell(
             ended("run-1", 1, "SUCCESS", code_fingerprint="c1", input_fingerprint="i1"),
             ended("run-2", 2, "FAILED"),
         )
-        found = (await here.reader.state(["report", "never_run"])).tables
-        await here.engine.close()
-    assert found["never_run"].keys == ()
-    report = found["report"]
+        tables = (await setup.reader.state(["report", "never_run"])).tables
+        await setup.engine.close()
+    assert tables["never_run"].keys == ()
+    report = tables["report"]
     assert report.keys == ("ds=2026-01-01",)
     assert report.statuses == ("FAILED",)
     assert report.materials == ("run-1/report@ds=2026-01-01",)
@@ -414,10 +425,10 @@ async def test_a_task_that_ran_more_often_than_one_answer_holds_has_its_last_run
     monkeypatch.setattr(event_query, "MAX_ROWS", 7)
     days = [f"ds=2026-01-{day:02d}" for day in range(1, 11)]
     async with workspace() as space:
-        here = Here(space, QueryLimits(rows=8))
-        await here.tell(
+        setup = ReaderSetup(space, QueryLimits(rows=8))
+        await setup.tell(
             *(
-                here.line(
+                setup.line(
                     "task_completed",
                     second=number,
                     execution_id=f"run-{number}",
@@ -429,8 +440,8 @@ async def test_a_task_that_ran_more_often_than_one_answer_holds_has_its_last_run
                 for day in days
             )
         )
-        report = (await here.reader.state(["report"])).tables["report"]
-        await here.engine.close()
+        report = (await setup.reader.state(["report"])).tables["report"]
+        await setup.engine.close()
     assert report.keys == tuple(days)
     assert set(report.statuses) == {"COMPLETE"}
     assert report.materials == tuple(f"run-2/report@{day}" for day in days)
@@ -442,16 +453,16 @@ async def test_more_values_of_dynamic_dimensions_than_one_answer_holds_are_all_t
     monkeypatch.setattr(event_query, "MAX_ROWS", 7)
     values = [f"c'{number:02d}" for number in range(20)]
     async with workspace() as space:
-        here = Here(space, QueryLimits(rows=8))
-        await here.tell(
+        setup = ReaderSetup(space, QueryLimits(rows=8))
+        await setup.tell(
             *(
-                here.line("partition_value_added", dimension=dimension, value=value)
+                setup.line("partition_value_added", dimension=dimension, value=value)
                 for dimension in ("customer", "region")
                 for value in values
             )
         )
-        state = await here.reader.state([])
-        await here.engine.close()
+        state = await setup.reader.state([])
+        await setup.engine.close()
     assert state.dynamic == {"customer": tuple(values), "region": tuple(values)}
 
 
@@ -461,10 +472,10 @@ async def test_of_a_table_that_often_could_not_be_made_the_last_try_counts(
     monkeypatch.setattr(event_query, "MAX_ROWS", 7)
     keys = [f"ds={number}" for number in range(10, 20)]
     async with workspace() as space:
-        here = Here(space, QueryLimits(rows=8))
+        setup = ReaderSetup(space, QueryLimits(rows=8))
 
         def ended(key: str, number: int, status: str) -> bytes:
-            return here.line(
+            return setup.line(
                 "task_completed",
                 second=number,
                 execution_id=f"run-{number}",
@@ -475,31 +486,33 @@ async def test_of_a_table_that_often_could_not_be_made_the_last_try_counts(
 
         def planned(key: str) -> bytes:
             task = {"task_id": f"silver.orders@{key}", "task_name": "t", "partition_key": key}
-            return here.line(
+            return setup.line(
                 "execution_planned", second=9, execution_id="run-9", plan_id="p", tasks=[task]
             )
 
-        await here.tell(
+        await setup.tell(
             *(ended(key, 1, "FAILED") for key in keys),
             *(ended(key, 2, "SKIPPED") for key in keys[:4]),
             *(ended(key, 3, "FAILED") for key in keys[:2]),
             planned(keys[9]),
         )
-        state = await here.reader.state(["default.silver.orders"])
-        await here.engine.close()
+        state = await setup.reader.state(["default.silver.orders"])
+        await setup.engine.close()
     assert state.tables["default.silver.orders"].keys == (*keys[:2], *keys[4:9])
 
 
 async def test_a_backlog_that_is_too_large_is_waited_for_until_it_is_compacted() -> None:
     async with workspace() as space:
-        here = Here(space, QueryLimits(fresh_events=3))
+        setup = ReaderSetup(space, QueryLimits(fresh_events=3))
         await space.schema("silver")
-        table_id = await here.table("silver", "orders")
+        table_id = await setup.table("silver", "orders")
         for at in range(5):
-            await here.tell(here.published(table_id, f"ds=2026-01-0{at + 1}", f"m{at}"))
-        engine = BacklogWait(here.engine, space.runtime.clock)
+            await setup.tell(setup.published(table_id, f"ds=2026-01-0{at + 1}", f"m{at}"))
+        engine = BacklogWait(setup.engine, space.runtime.clock)
         events = SnapshotReader(space.store(Role.API), "executions")
-        reader = SqlStateReader(engine, SnapshotReader(space.store(Role.API)), events, here.formats)
+        reader = SqlStateReader(
+            engine, SnapshotReader(space.store(Role.API)), events, setup.formats
+        )
         asked = asyncio.ensure_future(reader.state(["default.silver.orders"]))
         await asyncio.sleep(0.5)
         assert not asked.done()
@@ -507,16 +520,16 @@ async def test_a_backlog_that_is_too_large_is_waited_for_until_it_is_compacted()
         await DomainCompactor(store, "executions", InProcessEngine(store)).cycle(everything=True)
         state = await asyncio.wait_for(asked, 20)
         assert len(state.tables["default.silver.orders"].keys) == 5
-        await here.engine.close()
+        await setup.engine.close()
 
 
 async def test_a_backlog_that_stays_is_reported_with_what_to_do() -> None:
     async with workspace() as space:
-        here = Here(space, QueryLimits(fresh_events=3))
+        setup = ReaderSetup(space, QueryLimits(fresh_events=3))
         for at in range(5):
-            await here.tell(here.published("tbl-1", f"ds=2026-01-0{at + 1}", f"m{at}"))
-        engine = BacklogWait(here.engine, space.runtime.clock, patience_ms=1_500)
+            await setup.tell(setup.published("tbl-1", f"ds=2026-01-0{at + 1}", f"m{at}"))
+        engine = BacklogWait(setup.engine, space.runtime.clock, patience_ms=1_500)
         with pytest.raises(BacklogTooLarge, match="events of executions wait") as event_line:
             await engine.query("SELECT count(*) FROM system.partitions", freshness="fresh")
         assert "arco compactor --once" in " ".join(event_line.value.__notes__)
-        await here.engine.close()
+        await setup.engine.close()

@@ -50,8 +50,8 @@ def test_all_that_has_to_be_there_first_is_chosen_and_what_is_only_checked_is_no
 def test_what_fails_above_a_check_holds_back_what_is_checked(setup: PlanningSetup) -> None:
     setup.lake.run(setup.project, setup.plan(), failing=NAMES[:1])
     assert setup.lake.ran == NAMES[1:]
-    found = explain(setup.project, "a.facts", "2026-01-13", setup.lake.state(), setup.now)
-    assert (found.status, "z.names region=eu" in found.why) == ("BLOCKED", True)
+    explanation = explain(setup.project, "a.facts", "2026-01-13", setup.lake.state(), setup.now)
+    assert (explanation.status, "z.names region=eu" in explanation.why) == ("BLOCKED", True)
 
 
 def test_a_table_that_a_check_looks_into_and_nothing_makes_is_lacking(setup: PlanningSetup) -> None:
@@ -88,22 +88,24 @@ PIPELINE = """
         return raw
 
     @asset("gold.reader"{cut})
-    def reader(orders=table("silver.orders", {how})):
+    def reader(orders=table("silver.orders", {input_options})):
         return orders
 """
 DAYS = [f"ds=2026-01-{day}" for day in range(10, 15)]
 WINDOW, ALL, MONTH = ", partitions=DAYS", "", ', partitions=Monthly("month", start="2025-12")'
 
 
-def setup_of(folder: Path, how: str, cut: str = WINDOW) -> PlanningSetup:
+def setup_of(folder: Path, input_options: str, cut: str = WINDOW) -> PlanningSetup:
     """A shop in which the data of two days never came."""
-    setup = PlanningSetup(folder, {"pipelines/p.py": PIPELINE.format(how=how, cut=cut)})
+    setup = PlanningSetup(
+        folder, {"pipelines/p.py": PIPELINE.format(input_options=input_options, cut=cut)}
+    )
     setup.lake.fill("raw.orders", *(day for day in DAYS if day not in (DAYS[1], DAYS[2])))
     return setup
 
 
 @pytest.mark.parametrize(
-    ("how", "cut", "waits"),
+    ("input_options", "cut", "waits"),
     [
         ("window=2", WINDOW, True),
         ('window=2, missing="block"', WINDOW, True),
@@ -114,9 +116,9 @@ def setup_of(folder: Path, how: str, cut: str = WINDOW) -> PlanningSetup:
     ],
 )
 def test_a_reader_waits_for_missing_partitions_or_skips_them(
-    tmp_path: Path, how: str, cut: str, waits: bool
+    tmp_path: Path, input_options: str, cut: str, waits: bool
 ) -> None:
-    setup = setup_of(tmp_path, how, cut)
+    setup = setup_of(tmp_path, input_options, cut)
     setup.run()
     key = f"gold.reader@{DAYS[3]}" if cut is WINDOW else "gold.reader"
     planned = setup.plan("gold.reader")
@@ -144,9 +146,11 @@ def test_a_partition_that_was_skipped_makes_its_readers_stale_once_it_comes(tmp_
     }
     setup.lake.run(setup.project, planned)
     assert setup.plan("gold.reader").tasks == ()
-    found = explain(setup.project, "gold.reader", DAYS[3], setup.lake.state(), setup.now)
-    assert found.status == "UP_TO_DATE"
-    assert any("skipped, no data: ds=2026-01-11..2026-01-12" in line for line in found.lines())
+    explanation = explain(setup.project, "gold.reader", DAYS[3], setup.lake.state(), setup.now)
+    assert explanation.status == "UP_TO_DATE"
+    assert any(
+        "skipped, no data: ds=2026-01-11..2026-01-12" in line for line in explanation.lines()
+    )
     setup.lake.fill("raw.orders", DAYS[1])
     assert reasons(setup.plan()) == {
         f"silver.orders@{DAYS[1]}": "MISSING",
@@ -167,7 +171,7 @@ def test_a_reader_of_nothing_at_all_waits(tmp_path: Path) -> None:
 def test_partitions_of_a_source_are_waited_for_where_declared(tmp_path: Path) -> None:
     waiting = {each.key: each.lacks for each in setup_of(tmp_path, "window=2").plan().waiting}
     assert waiting[f"silver.orders@{DAYS[1]}"] == (f"raw.orders@{DAYS[1]}",)
-    text = PIPELINE.format(how="window=2", cut=WINDOW).replace(', missing="block"', "")
+    text = PIPELINE.format(input_options="window=2", cut=WINDOW).replace(', missing="block"', "")
     other = PlanningSetup(tmp_path / "other", {"pipelines/p.py": text})
     other.lake.fill("raw.orders", DAYS[0])
     assert other.plan("silver.orders").waiting == ()

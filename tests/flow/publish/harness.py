@@ -32,9 +32,9 @@ class Aging(Interposed):
 
     async def grow_old(self, part: str = "") -> None:
         """From now on, what is there is older than any retention."""
-        there = [meta.key async for meta in self._backend.list("")]
+        keys = [meta.key async for meta in self._backend.list("")]
         # But for the object whose stamp is the store's clock.
-        self._old |= {key for key in there if part in key and "/_probe/" not in key}
+        self._old |= {key for key in keys if part in key and "/_probe/" not in key}
 
     async def head(self, key: str) -> Meta:
         return self._aged(await super().head(key))

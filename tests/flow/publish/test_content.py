@@ -30,11 +30,11 @@ def _files(number: int, counts: dict[str, list[int]]) -> Files:
 
 
 def _counted(content: TableContent) -> TableTotals:
-    found = [each for some in content.files.values() for each in some]
+    files = [each for some in content.files.values() for each in some]
     return TableTotals(
-        rows=sum(each.rows for each in found),
-        bytes=sum(each.bytes for each in found),
-        files=len(found),
+        rows=sum(each.rows for each in files),
+        bytes=sum(each.bytes for each in files),
+        files=len(files),
     )
 
 

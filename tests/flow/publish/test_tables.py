@@ -219,10 +219,10 @@ async def test_a_list_of_files_that_is_gone_or_changed_is_corrupt(harm: str) -> 
         attempt = bench.attempt(f"a{number}", number - 1)
         await tables.publish(await bench.stage(attempt))
     [key] = [key for key in await bench.setup.keys("_catalog/") if "/full/" in key]
-    whole = bench.setup.store(Role.FLOW).scope.prefix + key
-    await bench.setup.backend.delete(whole)
+    full_list_key = bench.setup.store(Role.FLOW).scope.prefix + key
+    await bench.setup.backend.delete(full_list_key)
     if harm != "missing":
-        await bench.setup.backend.create(whole, b"{}")
+        await bench.setup.backend.create(full_list_key, b"{}")
     with pytest.raises(Corrupt):
         await bench.now()
 

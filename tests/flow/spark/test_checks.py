@@ -55,8 +55,13 @@ def test_a_failed_check_blocks_and_readers_keep_what_they_had(harness: Harness, 
     assert "7 of 8 rows do not hold amount < 100" in (bad.error or "")
     assert [each.version for each in bad.outputs] == [None]
     assert harness.rows("$.sales") == before
-    found = outcomes_by_name(bad)["cheap"]
-    assert (found.passed, found.severity, found.expected, found.actual) == (
+    cheap_outcome = outcomes_by_name(bad)["cheap"]
+    assert (
+        cheap_outcome.passed,
+        cheap_outcome.severity,
+        cheap_outcome.expected,
+        cheap_outcome.actual,
+    ) == (
         False,
         "error",
         "0",
@@ -120,8 +125,10 @@ def test_rows_are_compared_with_those_that_were_staged_alone(harness: Harness, k
         "SELECT id % 2 AS id, id + 2 AS customer, -1D AS amount, 'eu' AS region FROM range(3)",
     )
     assert bad.status is TaskStatus.BLOCKED
-    found = {name: each.message for name, each in outcomes_by_name(bad).items() if not each.passed}
-    assert found == {
+    messages = {
+        name: each.message for name, each in outcomes_by_name(bad).items() if not each.passed
+    }
+    assert messages == {
         "unique_id": "2 of 3 rows share their id with another, such as id=0",
         "references_customer": (
             f"1 of 3 rows have a customer that {harness.name('$.customers')} does not have, such as 4"
@@ -169,8 +176,10 @@ def test_functions_judge_what_was_staged(harness: Harness) -> None:
     project(harness, "", JUDGES)
     outcome = sold(harness, GOOD)
     assert outcome.status is TaskStatus.SUCCESS, outcome.error
-    found = {name: (each.passed, each.actual) for name, each in outcomes_by_name(outcome).items()}
-    assert found == {
+    results_by_name = {
+        name: (each.passed, each.actual) for name, each in outcomes_by_name(outcome).items()
+    }
+    assert results_by_name == {
         "is_true": (True, "true"),
         "bad_rows": (False, "2"),
         "in_words": (True, "8"),
@@ -227,10 +236,16 @@ def _jobs(harness: Harness) -> int:
 def test_column_statistics_are_counted_during_the_write(harness: Harness) -> None:
     project(harness, "")
     outcome = sold(harness, GOOD.replace("'eu'", "IF(id < 3, null, 'eu')"))
-    found = {each.column_name: each for each in outcome.outputs[0].columns}
-    assert list(found) == ["id", "customer", "amount", "region", "ds"]
-    assert (found["region"].null_count, found["region"].row_count) == (3, 8)
-    assert (found["amount"].min_value, found["amount"].max_value) == ("0.0", "10.5")
+    statistics_by_column = {each.column_name: each for each in outcome.outputs[0].columns}
+    assert list(statistics_by_column) == ["id", "customer", "amount", "region", "ds"]
+    assert (
+        statistics_by_column["region"].null_count,
+        statistics_by_column["region"].row_count,
+    ) == (3, 8)
+    assert (statistics_by_column["amount"].min_value, statistics_by_column["amount"].max_value) == (
+        "0.0",
+        "10.5",
+    )
 
 
 def _finding(result: object) -> CheckFinding:
@@ -260,9 +275,9 @@ def test_a_check_may_return_a_truth_value_or_a_number_of_bad_rows(
 
 def test_a_result_may_hold_such_values_and_can_be_encoded() -> None:
     result: Any = Result(passed=np.bool_(False), bad_rows=np.int64(2), expected=np.int64(0))  # type: ignore[arg-type]
-    found = _finding(result)
-    assert found == CheckFinding(False, "0", "2")
-    assert json.decode(json.encode(msgspec.to_builtins(found)), CheckFinding) == found
+    finding = _finding(result)
+    assert finding == CheckFinding(False, "0", "2")
+    assert json.decode(json.encode(msgspec.to_builtins(finding)), CheckFinding) == finding
 
 
 class _Column:

@@ -123,9 +123,9 @@ def run(project: Path, *flags: str, code: int = 0) -> str:
 
 def rows_on_s3(served: Served, endpoint: str, table: str) -> list[tuple[Any, ...]]:
     """The rows of a table, read by a program that knows nothing of Spark."""
-    found = served.document("table", "show", table)
+    table_document = served.document("table", "show", table)
     client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1")
-    if found["format"] == "ICEBERG":
+    if table_document["format"] == "ICEBERG":
         return _by_pyiceberg(served.url, endpoint, table)
     rows: list[dict[str, Any]] = []
     now = served.document("table", "files", table)
@@ -146,8 +146,8 @@ def _by_pyiceberg(url: str, endpoint: str, table: str) -> list[tuple[Any, ...]]:
         warehouse="default",
         **{"s3.endpoint": endpoint, "s3.region": "us-east-1"},
     )
-    found = catalog.load_table(table).scan().to_arrow().to_pylist()
-    return sorted(tuple(str(each) for each in row.values()) for row in found)
+    rows = catalog.load_table(table).scan().to_arrow().to_pylist()
+    return sorted(tuple(str(each) for each in row.values()) for row in rows)
 
 
 def _objects(endpoint: str, prefix: str) -> list[str]:
@@ -262,5 +262,5 @@ def _sql(root: Path, query: str) -> list[list[Any]]:
         text=True,
         check=True,
     )
-    found: list[list[Any]] = json.loads(done.stdout)["rows"]
-    return found
+    rows: list[list[Any]] = json.loads(done.stdout)["rows"]
+    return rows

@@ -38,10 +38,10 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_spark")
 def test_a_jvm_that_dies_while_spark_starts_is_not_asked_again() -> None:
     gateways: list[Gateway] = []
-    found: list[object] = []
+    gateways_before: list[object] = []
 
     def opener() -> SparkSession:
-        found.append(SparkContext._gateway)  # pyspark goes on with what is there
+        gateways_before.append(SparkContext._gateway)  # pyspark goes on with what is there
         gateways.append(Gateway())
         SparkContext._gateway = gateways[-1]
         raise Unavailable("Spark at local[*] could not be reached or started")
@@ -51,7 +51,7 @@ def test_a_jvm_that_dies_while_spark_starts_is_not_asked_again() -> None:
         with pytest.raises(Unavailable):
             engine.new_session()
 
-    assert found == [None, None]
+    assert gateways_before == [None, None]
     assert [each.closed for each in gateways] == [True, True]
     assert not engine.is_open
 

@@ -183,11 +183,11 @@ class _Table:
 
 
 @pytest.mark.parametrize(
-    ("publisher", "asker", "is_found"), [(1, 1, True), (1, 2, True), (3, 2, False)]
+    ("publisher", "asker", "is_counted"), [(1, 1, True), (1, 2, True), (3, 2, False)]
 )
 def test_what_an_earlier_attempt_has_published_counts_and_what_a_later_one_has_does_not(
-    publisher: int, asker: int, is_found: bool
+    publisher: int, asker: int, is_counted: bool
 ) -> None:
     table = IcebergTable(_Table(_Snapshot(_attempt(publisher))), None)
-    found = table.published(attempt_ids_until(_attempt(asker)))
-    assert (found is not None) is is_found
+    publication = table.published(attempt_ids_until(_attempt(asker)))
+    assert (publication is not None) is is_counted

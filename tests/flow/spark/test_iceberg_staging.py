@@ -36,9 +36,9 @@ def t(spark, ctx):
 
 
 def loaded(harness: Harness, name: str) -> IcebergTable:
-    found = IcebergCatalogs(harness.shared.open()).load(harness.name(name))
-    assert found is not None
-    return found
+    table = IcebergCatalogs(harness.shared.open()).load(harness.name(name))
+    assert table is not None
+    return table
 
 
 def data_files(harness: Harness, name: str) -> list[Path]:
@@ -51,8 +51,8 @@ def commits(harness: Harness) -> dict[str, float]:
     with urlopen(f"{harness.shared.url}/metrics") as answer:
         lines = answer.read().decode().splitlines()
     start = 'arco_http_requests_total{operation="iceberg_update_table",status="'
-    found = [line.removeprefix(start) for line in lines if line.startswith(start)]
-    return {line[:3]: float(line.rpartition(" ")[2]) for line in found}
+    samples = [line.removeprefix(start) for line in lines if line.startswith(start)]
+    return {line[:3]: float(line.rpartition(" ")[2]) for line in samples}
 
 
 def test_staging_commits_nothing_and_its_rows_can_be_read_back(harness: Harness) -> None:
@@ -78,10 +78,10 @@ def test_staging_commits_nothing_and_its_rows_can_be_read_back(harness: Harness)
 def test_what_an_attempt_leaves_that_fails_while_it_writes_is_deleted(harness: Harness) -> None:
     harness.project(SALES.replace("CHECKS", ""))
     harness.materialize("$.sales", DAY)
-    there = data_files(harness, "$.sales")
+    files_before = data_files(harness, "$.sales")
     outcome = harness.run("$.sales", "ds=2026-01-06", params={"fail": "1"})
     assert outcome.status is TaskStatus.FAILED
-    assert data_files(harness, "$.sales") == there
+    assert data_files(harness, "$.sales") == files_before
 
 
 def test_rows_that_fail_a_check_can_be_inspected(harness: Harness) -> None:
@@ -112,9 +112,9 @@ def test_an_attempt_that_was_published_before_keeps_those_files_alone(harness: H
     harness.project(SALES.replace("CHECKS", ""))
     task = harness.lease("$.sales", DAY)
     assert harness.execute(task).status is TaskStatus.SUCCESS
-    there = data_files(harness, "$.sales")
+    files_before = data_files(harness, "$.sales")
     assert harness.execute(task).status is TaskStatus.SUCCESS
-    assert data_files(harness, "$.sales") == there
+    assert data_files(harness, "$.sales") == files_before
     assert len(harness.rows("$.sales")) == 10
 
 
@@ -193,9 +193,9 @@ class Bench:
         return replace(wanted, attempt=attempt)
 
     def table(self) -> IcebergTable:
-        found = IcebergCatalogs(self.session).load(self.harness.name("$.t"))
-        assert found is not None
-        return found
+        table = IcebergCatalogs(self.session).load(self.harness.name("$.t"))
+        assert table is not None
+        return table
 
     def snapshots(self) -> int:
         return sum(1 for _ in self.table().snapshots())

@@ -116,9 +116,9 @@ def test_the_jars_of_s3_are_fetched_each_by_its_name(
 ) -> None:
     maven(tmp_path, right.decode(), monkeypatch)
     cache = tmp_path / "cache"
-    found = s3_jars({}, cache).paths
-    assert sorted(found) == sorted(cache.iterdir())
-    assert [each.name for each in found] == [each.file_name for each in S3]
+    paths = s3_jars({}, cache).paths
+    assert sorted(paths) == sorted(cache.iterdir())
+    assert [each.name for each in paths] == [each.file_name for each in S3]
 
 
 def test_without_the_jars_of_s3_nothing_is_begun(

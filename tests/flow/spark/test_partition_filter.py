@@ -30,10 +30,10 @@ def frame(harness: Harness, keys: Iterable[str], **casts: str) -> DataFrame:
 
 
 def chosen(rows: DataFrame, wanted: PartitionSet) -> tuple[list[tuple[str, ...]], int]:
-    """The rows that are found, as text, and the length of the condition."""
-    found = filter_partitions(rows, wanted, "t")
-    plan: str = found._jdf.queryExecution().analyzed().toString()
-    texts = found.select([F.col(name).cast("string") for name in rows.columns])
+    """The chosen rows, as text, and the length of the condition."""
+    filtered = filter_partitions(rows, wanted, "t")
+    plan: str = filtered._jdf.queryExecution().analyzed().toString()
+    texts = filtered.select([F.col(name).cast("string") for name in rows.columns])
     return sorted(tuple(row) for row in texts.collect()), len(plan)
 
 
@@ -45,23 +45,23 @@ def expected(wanted: PartitionSet) -> list[tuple[str, ...]]:
 def test_years_of_days_are_one_range(harness: Harness, kind: str) -> None:
     wanted = DAYS.parse("2021-01-01..2025-12-31,2020-03-01,2020-03-03", NOW)
     rows = frame(harness, DAYS.keys(NOW), ds=kind)
-    found, size = chosen(rows, wanted)
-    assert found == expected(wanted)
-    assert len(found) > 1_800
+    chosen_rows, size = chosen(rows, wanted)
+    assert chosen_rows == expected(wanted)
+    assert len(chosen_rows) > 1_800
     assert size < 1_000
 
 
 def test_the_hour_that_comes_twice_is_within_its_day(harness: Harness) -> None:
     wanted = HOURS.parse("2026-10-24T20..2026-10-26T03", NOW)
-    found, _ = chosen(frame(harness, HOURS.keys(NOW)), wanted)
-    assert found == expected(wanted)
-    assert ("2026-10-25T02+0100",) in found
+    chosen_rows, _ = chosen(frame(harness, HOURS.keys(NOW)), wanted)
+    assert chosen_rows == expected(wanted)
+    assert ("2026-10-25T02+0100",) in chosen_rows
 
 
 def test_a_box_of_two_dimensions_is_one_condition_for_each(harness: Harness) -> None:
     wanted = BOTH.parse("ds=2026-02-01..2026-11-30/r=eu", NOW)
-    found, size = chosen(frame(harness, BOTH.keys(NOW)), wanted)
-    assert found == expected(wanted)
+    chosen_rows, size = chosen(frame(harness, BOTH.keys(NOW)), wanted)
+    assert chosen_rows == expected(wanted)
     assert size < 1_000
 
 

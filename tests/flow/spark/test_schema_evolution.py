@@ -200,8 +200,8 @@ CUTS = {
 def test_a_table_with_other_partition_columns_is_refused_and_stays(
     harness: Harness, kind: str, before: str, after: str, partition: str
 ) -> None:
-    def cut(how: str) -> str:
-        return SALES.replace("FORMAT", kind).replace(CUTS["by day"], CUTS[how])
+    def cut(partitioning: str) -> str:
+        return SALES.replace("FORMAT", kind).replace(CUTS["by day"], CUTS[partitioning])
 
     harness.project(cut(before))
     first = run(harness, "SELECT 1 AS id", DAY if before == "by day" else "")

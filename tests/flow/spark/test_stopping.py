@@ -107,8 +107,8 @@ def test_stopping_one_task_on_rows_leaves_the_other_alone(harness: Harness) -> N
         ends = [pool.submit(harness.execute, each) for each in (stopped, other)]
         _wait(lambda: _jobs(harness) == 2)
         harness.executor.interrupt(stopped.attempt_id)
-        found = [each.result(30).status for each in ends]
-    assert found == [TaskStatus.CANCELLED, TaskStatus.SUCCESS]
+        statuses = [each.result(30).status for each in ends]
+    assert statuses == [TaskStatus.CANCELLED, TaskStatus.SUCCESS]
 
 
 def test_a_short_task_does_not_wait_until_a_long_one_is_through(harness: Harness) -> None:

@@ -35,38 +35,38 @@ def test_a_disk_needs_nothing() -> None:
 
 
 def test_a_bucket_is_reached_as_the_server_says_and_others_as_usual(s3_jar: Path) -> None:
-    found = door(
+    settings = door(
         "s3://lake/arco/", endpoint="http://minio:9000", region="eu-1", path_style_access="true"
     )
-    own = {name: each for name, each in found.settings.items() if ".bucket." in name}
+    own = {name: each for name, each in settings.settings.items() if ".bucket." in name}
     assert own == {
         f"{BUCKET}.endpoint": "http://minio:9000",
         f"{BUCKET}.endpoint.region": "eu-1",
         f"{BUCKET}.path.style.access": "true",
     }
-    assert not [name for name in found.settings if name.endswith("s3a.endpoint")]
-    assert found.jars == Jars((s3_jar,))
-    assert found.catalog == {}
+    assert not [name for name in settings.settings if name.endswith("s3a.endpoint")]
+    assert settings.jars == Jars((s3_jar,))
+    assert settings.catalog == {}
 
 
 def test_a_store_that_knows_no_regions_is_given_one_unless_the_machine_has_one() -> None:
-    found = door("s3://lake/", endpoint="http://minio:9000")
-    assert found.catalog == {"client.region": "us-east-1", "s3.region": "us-east-1"}
-    assert found.settings[f"{BUCKET}.endpoint.region"] == "us-east-1"
+    settings = door("s3://lake/", endpoint="http://minio:9000")
+    assert settings.catalog == {"client.region": "us-east-1", "s3.region": "us-east-1"}
+    assert settings.settings[f"{BUCKET}.endpoint.region"] == "us-east-1"
     named = door("s3://lake/", endpoint="http://minio:9000", machine="eu-1")
     assert (named.catalog, named.settings[f"{BUCKET}.endpoint.region"]) == ({}, "eu-1")
     assert door("s3://lake/").catalog == {}
 
 
 def test_settings_hold_no_secret() -> None:
-    found = door("s3://lake/", endpoint="http://minio:9000")
-    assert not [name for name in found.settings if "key" in name or "secret" in name]
+    settings = door("s3://lake/", endpoint="http://minio:9000")
+    assert not [name for name in settings.settings if "key" in name or "secret" in name]
 
 
 def test_a_table_elsewhere_on_s3_needs_the_jars_too(s3_jar: Path) -> None:
-    found = door("file:///data/", "s3://other/table")
-    assert found.jars == Jars((s3_jar,))
-    assert not [name for name in found.settings if ".bucket." in name]
+    settings = door("file:///data/", "s3://other/table")
+    assert settings.jars == Jars((s3_jar,))
+    assert not [name for name in settings.settings if ".bucket." in name]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_with_jars_of_the_user_any_cloud_is_supported() -> None:
 
 
 def test_the_server_reports_the_location_of_its_store(shared: SharedSpark) -> None:
-    found = shared.lake.store()
-    assert found.location.startswith("file:///")
-    assert found.location.endswith("/tenant=default/workspace=default/")
-    assert found.settings == {}
+    store = shared.lake.store()
+    assert store.location.startswith("file:///")
+    assert store.location.endswith("/tenant=default/workspace=default/")
+    assert store.settings == {}

@@ -92,9 +92,9 @@ def plan(
     *tasks: str, retries: int = 0, timeout_ms: int | None = None, **deps: Sequence[str]
 ) -> Plan:
     """Tasks without tables, each of a maker of its name; `deps` says what each waits for."""
-    again = RetryPolicy(times=retries, delay_ms=1)
+    retry_policy = RetryPolicy(times=retries, delay_ms=1)
     makers = tuple(
-        Maker(name=each, kind="task", retry=again, timeout_ms=timeout_ms) for each in tasks
+        Maker(name=each, kind="task", retry=retry_policy, timeout_ms=timeout_ms) for each in tasks
     )
     planned = tuple(
         PlannedTask(
@@ -163,16 +163,19 @@ async def open_coordinator(
 ) -> AsyncIterator[Coordinator]:
     """The coordinator of a new Arco, called directly or over HTTP."""
     where = place or WorkspaceAddress(store="memory://")
-    async with embedded_server(where, runtime) as here, connect(way, here, runtime) as coordinator:
+    async with (
+        embedded_server(where, runtime) as server,
+        connect(way, server, runtime) as coordinator,
+    ):
         yield coordinator
 
 
 @asynccontextmanager
-async def connect(way: str, here: EmbeddedServer, runtime: Runtime) -> AsyncIterator[Coordinator]:
+async def connect(way: str, server: EmbeddedServer, runtime: Runtime) -> AsyncIterator[Coordinator]:
     if way == "here":
-        yield here.coordinator
+        yield server.coordinator
         return
-    coordinator = HttpCoordinator(here.url, runtime)
+    coordinator = HttpCoordinator(server.url, runtime)
     try:
         yield coordinator
     finally:

@@ -15,7 +15,7 @@ NO_UTF8 = os.fsdecode(b"caf\xe9")
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"),
+    ("value", "meant"),
     [
         (3, 3),
         (0.5, 0.5),
@@ -30,15 +30,15 @@ NO_UTF8 = os.fsdecode(b"caf\xe9")
         (float("-inf"), "-inf"),
     ],
 )
-def test_numbers_of_any_library_are_converted(said: Any, meant: float | str) -> None:
-    found = to_metric(said)
-    assert (found, json.encode(found)) == (meant, json.encode(meant))
+def test_numbers_of_any_library_are_converted(value: Any, meant: float | str) -> None:
+    metric = to_metric(value)
+    assert (metric, json.encode(metric)) == (meant, json.encode(meant))
 
 
-@pytest.mark.parametrize("said", [None, "many", [1], np.array([1, 2])])
-def test_anything_else_is_rejected_as_a_number(said: Any) -> None:
+@pytest.mark.parametrize("value", [None, "many", [1], np.array([1, 2])])
+def test_anything_else_is_rejected_as_a_number(value: Any) -> None:
     with pytest.raises(ValueError, match="is no number"):
-        to_number(said)
+        to_number(value)
 
 
 def test_an_outcome_keeps_all_that_json_can_encode() -> None:

@@ -11,8 +11,8 @@ from arco.flow.worker.stdout import capture_stdout, log_prints, process_stdout
 Capsys = pytest.CaptureFixture[str]
 
 
-def _in_thread(*said: str) -> None:
-    thread = Thread(target=lambda: print(*said))
+def _in_thread(*lines: str) -> None:
+    thread = Thread(target=lambda: print(*lines))
     thread.start()
     thread.join()
 

@@ -46,8 +46,8 @@ async def test_each_attempt_has_a_span_with_its_run_its_task_and_its_end() -> No
         tracing = AttemptTracing(provider)
         worker = new_worker(coordinator, executor, runtime, slots=2, tracing=tracing)
         await worker.run(run_id)
-    found = _of(spans)
-    good, bad = found["good"], found["bad"]
+    spans_by_task = _of(spans)
+    good, bad = spans_by_task["good"], spans_by_task["bad"]
     assert good.attributes == {
         "arco.run_id": run_id,
         "arco.task": "good",

@@ -223,15 +223,17 @@ async def test_a_task_that_will_not_stop_does_not_hold_up_others() -> None:
     executor, runtime = ScriptedExecutor(a=stubborn), usual()
     async with open_coordinator("here", runtime) as coordinator:
         run_id = await submit_plan(coordinator, plan("a", "b", timeout_ms=50))
-        timing, gone = WorkerTiming(grace_ms=50), list[LeasedTask]()
-        worker = new_worker(coordinator, executor, runtime, timing=timing, on_abandoned=gone.append)
+        timing, abandoned = WorkerTiming(grace_ms=50), list[LeasedTask]()
+        worker = new_worker(
+            coordinator, executor, runtime, timing=timing, on_abandoned=abandoned.append
+        )
         await worker.run(run_id)
         view = await coordinator.get_run(run_id)
         assert stops == []  # its thread still runs
         let_go.set()
         await until_true(lambda: stops == [True])
     assert statuses(view) == {"a": "FAILED", "b": "SUCCESS"}
-    assert [each.key for each in gone] == ["a"]
+    assert [each.key for each in abandoned] == ["a"]
 
 
 async def test_what_an_abandoned_task_publishes_is_reported() -> None:
@@ -339,8 +341,8 @@ async def test_once_means_until_there_is_nothing_to_do() -> None:
         second = await submit_plan(coordinator, plan("c"))
         worker = new_worker(coordinator, executor, runtime)
         await worker.run(once=True)
-        found = [statuses(await coordinator.get_run(each)) for each in (first, second)]
-    assert found == [{"a": "SUCCESS", "b": "SUCCESS"}, {"c": "SUCCESS"}]
+        run_statuses = [statuses(await coordinator.get_run(each)) for each in (first, second)]
+    assert run_statuses == [{"a": "SUCCESS", "b": "SUCCESS"}, {"c": "SUCCESS"}]
 
 
 async def test_an_unknown_run_is_an_error() -> None:
@@ -475,11 +477,11 @@ async def test_a_task_survives_a_restart_of_the_coordinator(tmp_path: Path) -> N
         return STOPPED if doing.watch.is_stopped() else DONE
 
     executor, errors = ScriptedExecutor(a=wait), list[str]()
-    async with embedded_server(disk_place(tmp_path), runtime) as here:
-        async with connect("http", here, runtime) as coordinator:
+    async with embedded_server(disk_place(tmp_path), runtime) as server:
+        async with connect("http", server, runtime) as coordinator:
             run_id = await submit_plan(coordinator, plan("a", "b", b=["a"]))
-        port = int(here.url.rpartition(":")[2])
-        way = connect("http", here, runtime)
+        port = int(server.url.rpartition(":")[2])
+        way = connect("http", server, runtime)
         coordinator = await way.__aenter__()
         worker = new_worker(
             coordinator,
