@@ -76,8 +76,8 @@ def fuzz(url: str, *, count: int, start: int = 0) -> Tally:
     with requests.Session() as session:
         session.trust_env = False
         for number, (operation, mode, examples) in enumerate(plan):
-            known, cases = _prepare(url), operation.as_strategy(mode)
-            _attack(session, url, cases, known, tally, examples, start + number)
+            existing_values, cases = _prepare(url), operation.as_strategy(mode)
+            _attack(session, url, cases, existing_values, tally, examples, start + number)
     return tally
 
 
@@ -90,7 +90,7 @@ def _attack(
     session: requests.Session,
     url: str,
     cases: Any,
-    known: dict[str, str],
+    existing_values: dict[str, str],
     tally: Tally,
     count: int,
     start: int,
@@ -107,7 +107,7 @@ def _attack(
     def attack(case: Any, on_known: bool) -> None:
         if on_known:
             names = (case.path_parameters or {}).items()
-            case.path_parameters = {name: known.get(name, text) for name, text in names}
+            case.path_parameters = {name: existing_values.get(name, text) for name, text in names}
             case.headers.pop("Idempotency-Key", None)  # made-up keys repeat, and are refused then
         _hurry(case)
         answer = case.call(base_url=url, session=session, timeout=30)

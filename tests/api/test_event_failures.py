@@ -62,8 +62,8 @@ def test_a_batch_under_its_key_is_stored_once_and_always_answered_the_same(
     first = post(http, *events, key=key)
     assert (first.status_code, first.json()["accepted"]) == (200, 2)
     for _ in range(3):
-        again = post(http, *events, key=key)
-        assert (again.status_code, again.json()) == (200, first.json())
+        repeated = post(http, *events, key=key)
+        assert (repeated.status_code, repeated.json()) == (200, first.json())
     assert ids_of(api, run) == first.json()["event_ids"]
 
 
@@ -77,9 +77,9 @@ def test_a_key_that_was_used_for_another_batch_is_422(http: httpx2.Client) -> No
 def test_a_refusal_under_a_key_is_kept_like_a_success(http: httpx2.Client) -> None:
     key = f"batch {uuid4()}"
     first = post(http, {"x": 1}, key=key)
-    again = post(http, {"x": 1}, key=key)
-    assert first.status_code == again.status_code == 422
-    assert first.json() == again.json()
+    repeated = post(http, {"x": 1}, key=key)
+    assert first.status_code == repeated.status_code == 422
+    assert first.json() == repeated.json()
     assert post(http, {"x": 2}, key=key).json()["code"] == "idempotency_key_reused"
 
 
@@ -100,8 +100,8 @@ def test_a_retry_after_a_crash_stores_the_same_events_under_the_same_ids(
         answer = _patiently(http, events, key)
         assert answer.json()["event_ids"] == stored
         assert set(ids_of(another, run)) == set(stored)
-        again = post(http, *events, key=key)
-        assert again.json() == answer.json()
+        repeated = post(http, *events, key=key)
+        assert repeated.json() == answer.json()
 
 
 def test_events_that_cannot_be_stored_are_503_and_can_be_sent_again(
@@ -115,8 +115,8 @@ def test_events_that_cannot_be_stored_are_503_and_can_be_sent_again(
         assert (down.status_code, down.json()["code"]) == (503, "unavailable")
         assert down.headers["retry-after"]
         store.silent = ()
-        again = post(http, started(run, idempotency_key=event_key)).json()
-    assert (again["accepted"], again["duplicates"]) == (1, [])
+        repeated = post(http, started(run, idempotency_key=event_key)).json()
+    assert (repeated["accepted"], repeated["duplicates"]) == (1, [])
     assert len(ids_of(api, run)) == 1
 
 
@@ -132,8 +132,8 @@ def test_an_append_that_is_not_answered_is_never_called_a_failure_or_a_success(
         unclear = post(http, started(run, idempotency_key=event))
         assert (unclear.status_code, unclear.json()["code"]) == (504, "unknown_outcome")
         store.silent = ()
-        again = post(http, started(run, idempotency_key=event))
-        assert again.json()["accepted"] == 1
+        repeated = post(http, started(run, idempotency_key=event))
+        assert repeated.json()["accepted"] == 1
     keys = {each.idempotency_key for each in ledger(api)}
     assert event in keys
 
@@ -149,9 +149,9 @@ def test_a_batch_of_which_one_domain_is_stored_is_unknown_not_failed(
         half = post(http, *batch)
         assert (half.status_code, half.json()["code"]) == (504, "unknown_outcome")
         store.silent = ()
-        again = post(http, *batch).json()
-    assert [each["line"] for each in again["duplicates"]] == [1]
-    assert again["accepted"] == 1
+        repeated = post(http, *batch).json()
+    assert [each["line"] for each in repeated["duplicates"]] == [1]
+    assert repeated["accepted"] == 1
     assert len(ids_of(api, run)) == len(ledger(api, "lineage")) == 1
 
 

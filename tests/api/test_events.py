@@ -110,9 +110,9 @@ def test_duplicates_are_reported_within_a_request_and_from_one_to_the_next(
     first = post(http, started(run, idempotency_key=key), started(run, idempotency_key=key))
     assert first.json()["accepted"] == 1
     assert first.json()["duplicates"] == [{"line": 2, "idempotency_key": key}]
-    again = post(http, started(run, idempotency_key=key)).json()
-    assert (again["accepted"], again["refused"]) == (0, [])
-    assert again["duplicates"] == [{"line": 1, "idempotency_key": key}]
+    repeated = post(http, started(run, idempotency_key=key)).json()
+    assert (repeated["accepted"], repeated["refused"]) == (0, [])
+    assert repeated["duplicates"] == [{"line": 1, "idempotency_key": key}]
     assert ids_of(api, run) == first.json()["event_ids"]
 
 

@@ -18,10 +18,10 @@ def test_a_repeated_create_is_answered_the_same_and_made_once(
     first = http.post(f"{schema}/tables", json=body, headers=key)
     turned = {**body, "properties": {"b": "2", "a": "1"}, "tags": []}
     for same in (body, turned):
-        again = http.post(f"{schema}/tables", json=same, headers=key)
-        assert (again.status_code, again.content) == (201, first.content)
+        repeated = http.post(f"{schema}/tables", json=same, headers=key)
+        assert (repeated.status_code, repeated.content) == (201, first.content)
         for name in ("etag", "location", "content-type"):
-            assert again.headers[name] == first.headers[name]
+            assert repeated.headers[name] == first.headers[name]
     assert len(http.get(f"{schema}/tables").json()["items"]) == 1
 
 
@@ -41,9 +41,9 @@ def test_a_refusal_is_repeated_though_the_reason_for_it_is_gone(
     first = http.post(tables, json=body, headers=key)
     assert (first.status_code, first.headers["content-type"]) == (409, "application/problem+json")
     http.delete(table)
-    again = http.post(tables, json=body, headers=key)
-    assert (again.status_code, again.content) == (409, first.content)
-    assert again.headers["content-type"] == "application/problem+json"
+    repeated = http.post(tables, json=body, headers=key)
+    assert (repeated.status_code, repeated.content) == (409, first.content)
+    assert repeated.headers["content-type"] == "application/problem+json"
 
 
 def test_every_change_takes_a_key(http: httpx2.Client, table: str) -> None:

@@ -91,9 +91,11 @@ def test_the_same_key_of_two_callers_is_two_keys(guarded: Served) -> None:
 
 def test_what_is_denied_is_answered_alike_whether_it_exists_or_not(guarded: Served) -> None:
     with guarded.client(headers=token(scope=Scope("other", "default"))) as http:
-        there, missing = (http.get(f"/api/v1/catalogs/{name}") for name in ("default", "nothing"))
-    assert there.content == missing.content
-    assert _problem(there) == _problem(missing)
+        existing, missing = (
+            http.get(f"/api/v1/catalogs/{name}") for name in ("default", "nothing")
+        )
+    assert existing.content == missing.content
+    assert _problem(existing) == _problem(missing)
 
 
 def _problem(answer: httpx2.Response) -> dict[str, str]:

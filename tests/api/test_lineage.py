@@ -45,9 +45,9 @@ def _see(
     run: str | None = None,
 ) -> None:
     def side(name: str, table: dict[str, Any], column: str) -> dict[str, Any]:
-        known = {each["name"]: each["id"] for each in table["columns"]}
+        column_ids = {each["name"]: each["id"] for each in table["columns"]}
         document = {f"{name}_table_id": table["id"], f"{name}_name": column}
-        return document if column == "*" else {**document, f"{name}_column_id": known[column]}
+        return document if column == "*" else {**document, f"{name}_column_id": column_ids[column]}
 
     payload = {
         "execution_id": run or f"run {source['name']}",

@@ -190,12 +190,12 @@ def test_the_history_of_an_object_goes_through_renames_page_by_page(
     http.patch(table, json={"name": "bills"})
     http.delete(table.rpartition("/")[0] + "/bills")
     url = f"/api/v1/objects/{born['id']}/history"
-    whole = http.get(url).json()["items"]
-    assert [each["operation"] for each in whole] == ["drop_table", "update_table", "create_table"]
-    assert [each["object"]["name"] for each in whole] == ["bills", "bills", "orders"]
+    history = http.get(url).json()["items"]
+    assert [each["operation"] for each in history] == ["drop_table", "update_table", "create_table"]
+    assert [each["object"]["name"] for each in history] == ["bills", "bills", "orders"]
     first = http.get(url, params={"page_size": 2}).json()
     rest = http.get(url, params={"page_token": first["next_page_token"]}).json()
-    assert [*first["items"], *rest["items"]] == whole
+    assert [*first["items"], *rest["items"]] == history
     assert rest["next_page_token"] is None
 
 
@@ -230,5 +230,5 @@ def test_a_body_that_is_wrong_is_400(http: httpx2.Client, body: object, status: 
 
 
 def test_a_name_that_is_taken_is_409(http: httpx2.Client, table: str) -> None:
-    again = http.post(table.rpartition("/")[0], json={"name": "orders", "format": "CSV"})
-    assert (again.status_code, again.json()["code"]) == (409, "already_exists")
+    answer = http.post(table.rpartition("/")[0], json={"name": "orders", "format": "CSV"})
+    assert (answer.status_code, answer.json()["code"]) == (409, "already_exists")

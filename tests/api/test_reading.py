@@ -59,8 +59,8 @@ def test_a_list_goes_on_from_the_key_when_its_manifest_is_gone(
     http: httpx2.Client, schema: str
 ) -> None:
     _fill(http, schema, 4)
-    gone = urlsafe_b64encode(b'[99999999,"t001"]').rstrip(b"=").decode()
-    page = http.get(f"{schema}/tables", params={"page_token": gone}).json()
+    page_token = urlsafe_b64encode(b'[99999999,"t001"]').rstrip(b"=").decode()
+    page = http.get(f"{schema}/tables", params={"page_token": page_token}).json()
     assert [each["name"] for each in page["items"]] == ["t002", "t003"]
 
 
@@ -106,8 +106,8 @@ def test_what_has_not_changed_is_304_and_what_has_is_not(http: httpx2.Client, ta
     for url in (table, tables, "/api/v1/catalogs?page_size=1", "/api/v1/commits/0"):
         tag = http.get(url).headers["etag"]
         for spelled in (tag, f'"other", {tag}', f"W/{tag}", "*"):
-            again = http.get(url, headers={"If-None-Match": spelled})
-            assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+            answer = http.get(url, headers={"If-None-Match": spelled})
+            assert (answer.status_code, answer.content, answer.headers["etag"]) == (304, b"", tag)
         for other in ('"0-0"', "nonsense", '"'):
             assert http.get(url, headers={"If-None-Match": other}).status_code == 200
     before = {url: http.get(url).headers["etag"] for url in (table, tables)}
@@ -125,8 +125,8 @@ def test_an_object_whose_container_was_renamed_is_never_304(
     assert http.get(by_id, headers={"If-None-Match": tag}).status_code == 304
     schema = table.partition("/tables")[0]
     http.patch(schema, json={"name": "cooked"})
-    again = http.get(by_id, headers={"If-None-Match": tag})
-    assert (again.status_code, again.json()["schema"]) == (200, ["cooked"])
+    answer = http.get(by_id, headers={"If-None-Match": tag})
+    assert (answer.status_code, answer.json()["schema"]) == (200, ["cooked"])
 
 
 def test_a_change_of_what_is_not_expected_is_412_and_changes_nothing(
@@ -383,6 +383,6 @@ def test_a_difference_of_wide_tables_ends_its_pages_early(wide: httpx2.Client) -
 
 def test_a_token_above_all_versions_begins_with_the_newest(wide: httpx2.Client) -> None:
     number = wide.get("/api/v1/manifests/catalog").json()["number"]
-    above = {"page_token": PageCursor(number, "9" * 18).encode(), "page_size": "1"}
-    page = wide.get(f"{TABLES}/a/schema-history", params=above).json()
+    params = {"page_token": PageCursor(number, "9" * 18).encode(), "page_size": "1"}
+    page = wide.get(f"{TABLES}/a/schema-history", params=params).json()
     assert [each["version"] for each in page["items"]] == [3]

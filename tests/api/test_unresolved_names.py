@@ -69,9 +69,9 @@ def test_a_dead_name_is_in_no_list_though_the_list_was_kept(lake: Lake, bury: Bu
     assert names(first.json()["items"]) == ["orders", "other"]
     bury(made["id"])
     headers = {"If-None-Match": first.headers["etag"]}
-    again = lake.http.get(f"{lake.schema}/tables", headers=headers)
-    assert again.status_code == 200
-    assert names(again.json()["items"]) == ["other"]
+    answer = lake.http.get(f"{lake.schema}/tables", headers=headers)
+    assert answer.status_code == 200
+    assert names(answer.json()["items"]) == ["other"]
     assert lake.identifiers() == {"other"}
 
 
@@ -132,12 +132,12 @@ def test_a_dead_name_is_free(lake: Lake, bury: Bury, table_format: str) -> None:
     bury(lake.make_natively("target")["id"])
     renamed = lake.http.patch(lake.native("orders"), json={"name": "target"})
     assert renamed.status_code == 200, renamed.text
-    gone = renamed.json()["id"]
+    dropped_id = renamed.json()["id"]
     assert lake.http.delete(lake.native("target")).status_code == 204
     bury(lake.make_natively("target")["id"])
-    back = lake.http.post(f"/api/v1/objects/{gone}/undrop", json={})
+    back = lake.http.post(f"/api/v1/objects/{dropped_id}/undrop", json={})
     assert back.status_code == 200, back.text
-    assert lake.shown("target")["id"] == gone
+    assert lake.shown("target")["id"] == dropped_id
 
 
 def test_a_schema_that_holds_only_dead_names_is_empty(lake: Lake, bury: Bury) -> None:

@@ -200,13 +200,13 @@ def test_a_view_is_renamed_moved_dropped_and_brought_back(lake: Lake) -> None:
     assert moved.status_code == 200, moved.text
     assert moved.json()["full_name"] == f"{lake.name}.old.w"
     assert moved.json()["representations"] == [SPARK]
-    there = f"{url}/old/views/w"
-    assert lake.http.get(there).json() == moved.json()
-    assert lake.http.delete(there).status_code == 204
-    assert problem(lake.http.get(there)) == (404, "not_found")
+    moved_url = f"{url}/old/views/w"
+    assert lake.http.get(moved_url).json() == moved.json()
+    assert lake.http.delete(moved_url).status_code == 204
+    assert problem(lake.http.get(moved_url)) == (404, "not_found")
     back = lake.http.post(f"/api/v1/objects/{view_id}/undrop", json={})
     assert (back.status_code, back.json()["kind"]) == (200, "VIEW")
-    assert lake.http.get(there).status_code == 200
+    assert lake.http.get(moved_url).status_code == 200
 
 
 def test_a_view_that_is_there_is_409(lake: Lake) -> None:
@@ -214,8 +214,8 @@ def test_a_view_that_is_there_is_409(lake: Lake) -> None:
     lake.make_natively("orders")
     for name in ("v", "orders"):
         body = {"name": name, "columns": COLUMNS, **SPARK}
-        again = lake.http.post(f"{lake.schema}/views", json=body)
-        assert problem(again) == (409, "already_exists")
+        answer = lake.http.post(f"{lake.schema}/views", json=body)
+        assert problem(answer) == (409, "already_exists")
     taken = lake.http.post(f"{lake.schema}/tables", json={"name": "v", "format": "CSV"})
     assert problem(taken) == (409, "already_exists")
 

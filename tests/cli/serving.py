@@ -34,15 +34,15 @@ class Served:
 
     def arco(self, *arguments: str, **variables: str) -> Run:
         """Run a command against it, in this process: starting one takes longer than what it does."""
-        said, complained = StringIO(), StringIO()
+        stdout, stderr = StringIO(), StringIO()
         environment = inherited() | {"COLUMNS": "100", "ARCO_URL": self.url, **variables}
         with (
             patch.dict(os.environ, environment, clear=True),
-            redirect_stdout(said),
-            redirect_stderr(complained),
+            redirect_stdout(stdout),
+            redirect_stderr(stderr),
         ):
             code = _code(arguments)
-        return Run(arguments, code, said.getvalue(), complained.getvalue())
+        return Run(arguments, code, stdout.getvalue(), stderr.getvalue())
 
     def done(self, *arguments: str) -> str:
         """What a command prints that has to succeed."""
@@ -53,15 +53,15 @@ class Served:
 
     def document(self, *arguments: str) -> dict[str, Any]:
         """The one document that a command prints for programs."""
-        found = json.loads(self.done(*arguments, "--json"))
-        assert isinstance(found, dict)
-        return found
+        document = json.loads(self.done(*arguments, "--json"))
+        assert isinstance(document, dict)
+        return document
 
     def items(self, *arguments: str) -> list[dict[str, Any]]:
         """The items of the list that a command prints for programs."""
-        found = self.document(*arguments)["items"]
-        assert isinstance(found, list)
-        return found
+        items = self.document(*arguments)["items"]
+        assert isinstance(items, list)
+        return items
 
 
 @contextmanager
@@ -83,10 +83,10 @@ def serving(
     ):
         assert process.stdout is not None
         ready = process.stdout.readline()
-        found = re.search(r"http://[0-9.]+:[0-9]+", ready)
-        assert found is not None, ready
+        url_match = re.search(r"http://[0-9.]+:[0-9]+", ready)
+        assert url_match is not None, ready
         try:
-            yield Served(found[0], root, ready)
+            yield Served(url_match[0], root, ready)
         finally:
             process.terminate()
 

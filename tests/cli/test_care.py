@@ -66,7 +66,7 @@ async def _append_events(writer: LedgerWriter, runtime: Runtime) -> None:
     await writer.append([note(runtime)])  # of no kind that is known, so it ends in quarantine
 
 
-def found(run_stdout: str) -> dict[str, Any]:
+def parse_document(run_stdout: str) -> dict[str, Any]:
     document = json.loads(run_stdout)
     assert isinstance(document, dict)
     return document
@@ -98,14 +98,14 @@ def test_verify_names_what_is_wrong_in_a_domain_of_events(root: Path) -> None:
     spoilt = one(root, f"quarantine/{DOMAIN}/all/quarantine/*.parquet")
     spoilt.write_bytes(spoilt.read_bytes()[:-1])
     run = arco("verify", "--root", root, "--json")
-    document = found(run.stdout)
+    document = parse_document(run.stdout)
     assert (run.returncode, document["ok"]) == (1, False)
     assert document["problem"]["path"].endswith(spoilt.name)
     assert document["domains"][DOMAIN]["ok"] is False
     assert document["domains"]["lineage"]["head"] == -1
-    said = arco("verify", "--root", root)
-    assert f"WRONG: quarantine/{DOMAIN}" in said.stdout
-    assert "restore that object" in said.stdout
+    result = arco("verify", "--root", root)
+    assert f"WRONG: quarantine/{DOMAIN}" in result.stdout
+    assert "restore that object" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -143,20 +143,20 @@ def test_gc_reports_what_is_deleted_by_domain(root: Path) -> None:
     assert run.stdout.startswith("Would delete 4 objects")
     for line in ("executions manifests", "executions commits", "executions segments"):
         assert line in run.stdout
-    document = found(arco("gc", "--root", root, "--json", "--no-fsync").stdout)
+    document = parse_document(arco("gc", "--root", root, "--json", "--no-fsync").stdout)
     assert document["dry_run"] is False
-    gone = document["domains"][DOMAIN]
-    assert (gone["manifests"]["objects"], gone["commits"]["objects"]) == (1, 1)
-    assert gone["segments"]["objects"] == 2
+    deleted = document["domains"][DOMAIN]
+    assert (deleted["manifests"]["objects"], deleted["commits"]["objects"]) == (1, 1)
+    assert deleted["segments"]["objects"] == 2
     assert set(document["domains"]) == {"catalog", DOMAIN, "lineage", "search"}
     assert arco("verify", "--root", root).returncode == 0
-    again = found(arco("gc", "--root", root, "--json", "--no-fsync").stdout)
-    assert again["domains"][DOMAIN]["manifests"]["objects"] == 0
+    second_report = parse_document(arco("gc", "--root", root, "--json", "--no-fsync").stdout)
+    assert second_report["domains"][DOMAIN]["manifests"]["objects"] == 0
 
 
 def test_a_deep_look_counts_and_finds_nothing_wrong(root: Path) -> None:
     run = arco("doctor", "--deep", "--root", root, "--no-fsync", "--json")
-    document = found(run.stdout)
+    document = parse_document(run.stdout)
     assert run.returncode == 0, document
     [domain] = [each for each in document["checks"] if each["name"] == DOMAIN]
     assert domain["measured"]["head"] == 1
@@ -165,7 +165,7 @@ def test_a_deep_look_counts_and_finds_nothing_wrong(root: Path) -> None:
     assert [each["name"] for each in document["checks"][-5:]] == [
         *("catalog", DOMAIN, "lineage", "search", "iceberg tables")
     ]
-    shallow = found(arco("doctor", "--root", root, "--no-fsync", "--json").stdout)
+    shallow = parse_document(arco("doctor", "--root", root, "--no-fsync", "--json").stdout)
     assert DOMAIN not in {each["name"] for each in shallow["checks"]}
 
 
@@ -190,6 +190,6 @@ def test_events_without_a_compactor_are_reported(root: Path) -> None:
 def test_a_machine_that_fails_is_not_looked_at_any_deeper(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     run = arco("doctor", "--deep", "--root", tmp_path / "taken", "--json")
-    document = found(run.stdout)
+    document = parse_document(run.stdout)
     assert run.returncode == 1
     assert DOMAIN not in {each["name"] for each in document["checks"]}

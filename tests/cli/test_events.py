@@ -28,8 +28,8 @@ def test_every_line_is_stored_once_however_many_there_are(served: Served, tmp_pa
     file = tmp_path / "events.ndjson"
     lines = [json.dumps(started(f"many-{number}")) for number in range(2_500)]
     file.write_text("\n\n".join(lines) + "\n")  # empty lines are passed over
-    told = served.done("events", "send", str(file))
-    assert told == "Stored 2,500 events; 0 had been sent before.\n"
+    output = served.done("events", "send", str(file))
+    assert output == "Stored 2,500 events; 0 had been sent before.\n"
     assert executions(served) == before + 2_500
 
 

@@ -62,8 +62,8 @@ def _see(up: Served, source: str, target: str, *edges: tuple[str, str, str]) -> 
     def side(which: str, name: str, column: str) -> dict[str, Any]:
         shown = _shown(up, name)
         ids = {each["name"]: each["id"] for each in shown["columns"]}
-        told = {f"{which}_table_id": shown["id"], f"{which}_name": column}
-        return told if column == "*" else {**told, f"{which}_column_id": ids[column]}
+        fields = {f"{which}_table_id": shown["id"], f"{which}_name": column}
+        return fields if column == "*" else {**fields, f"{which}_column_id": ids[column]}
 
     payload = {
         "execution_id": "run-7",
@@ -176,14 +176,14 @@ def test_a_table_of_which_nothing_was_seen_stands_alone(served: Served) -> None:
 
 
 def test_documents_are_those_of_the_api_and_have_the_same_bytes_again(served: Served) -> None:
-    found = served.document("lineage", "s.silver", "--columns")
-    assert len(found["edges"]) == 5
+    document = served.document("lineage", "s.silver", "--columns")
+    assert len(document["edges"]) == 5
     for flags in (("--json",), ("--mermaid",), ("--dot",), (), ("--impact", "amount", "--dot")):
         assert served.done("lineage", "s.silver", *flags) == served.done(
             "lineage", "s.silver", *flags
         )
-    by_id = served.document("lineage", "--id", found["table_id"], "--columns")
-    assert by_id == found
+    by_id = served.document("lineage", "--id", document["table_id"], "--columns")
+    assert by_id == document
     assert served.document("lineage", "--id", f"external:{ODD}")["nodes"][0]["name"] == ODD
 
 
@@ -198,7 +198,7 @@ def test_mermaid_is_safe_from_any_name(served: Served) -> None:
     assert len(labels) == 5
     [odd] = [label for label in labels if label.startswith("odd")]
     assert not set('"<>[]`\\%') & set(odd)
-    read = re.sub(r"#(\d+);", lambda found: chr(int(found[1])), odd)
+    read = re.sub(r"#(\d+);", lambda escape: chr(int(escape[1])), odd)
     assert read == f"{ODD} (external)"
     assert len(re.findall(r"^  t\d+ --> t\d+$", drawing, re.MULTILINE)) == 5
     columns = served.done("lineage", "s.silver", "--columns", "--mermaid")

@@ -80,15 +80,15 @@ def test_misuse_exits_with_2_and_a_sentence(arguments: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("iam", "render"), "--cloud is required. See `arco iam render --help`."),
         (("doctor", "--root"), "--root needs a value. See `arco doctor --help`."),
         (("doctor", "extra"), "unexpected argument 'extra'. See `arco doctor --help`."),
     ],
 )
-def test_misuse_is_reported_in_plain_words(arguments: tuple[str, ...], said: str) -> None:
-    assert arco(*arguments).stderr == f"arco: {said}\n"
+def test_misuse_is_reported_in_plain_words(arguments: tuple[str, ...], message: str) -> None:
+    assert arco(*arguments).stderr == f"arco: {message}\n"
 
 
 def test_a_traceback_is_shown_only_to_who_asks_for_it() -> None:

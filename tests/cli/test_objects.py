@@ -23,7 +23,7 @@ def arco(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def test_a_table_is_created_with_all_that_was_declared(arco: Served) -> None:
     arco.done("schema", "create", "sales")
-    said = arco.done(
+    output = arco.done(
         *("table", "create", "sales.orders", "--format", "parquet", "--owner", "group:sales"),
         *(
             "--column",
@@ -37,7 +37,7 @@ def test_a_table_is_created_with_all_that_was_declared(arco: Served) -> None:
     )
 
     table = arco.document("table", "show", "sales.orders")
-    assert said == f"Created table default.sales.orders, id {table['id']}.\n"
+    assert output == f"Created table default.sales.orders, id {table['id']}.\n"
     assert table["full_name"] == "default.sales.orders"
     assert table["properties"] == {"team": "sales", "url": "a=b"}
     assert table["tags"] == ["gold", "eu"]
@@ -82,12 +82,12 @@ def test_a_table_moves_to_another_catalog_and_a_schema_stays_where_it_is(arco: S
     table = arco.document("table", "create", "move.raw.eu.t", "--format", "json")
     arco.done("schema", "create", "archive")
 
-    said = arco.done("table", "rename", "move.raw.eu.t", "archive.t2")
+    output = arco.done("table", "rename", "move.raw.eu.t", "archive.t2")
     back = arco.document("table", "rename", "default.archive.t2", "move.raw.t2")
     refused = arco.arco("schema", "rename", "move.raw", "archive.raw")
     renamed = arco.document("schema", "rename", "move.raw", "move.bronze")
 
-    assert said == "Renamed table move.raw.eu.t to default.archive.t2.\n"
+    assert output == "Renamed table move.raw.eu.t to default.archive.t2.\n"
     assert (back["full_name"], back["id"]) == ("move.raw.t2", table["id"])
     assert refused.returncode == 2
     assert is_one_sentence(refused.stderr)
@@ -154,10 +154,10 @@ def test_the_past_can_be_shown_listed_and_compared(arco: Served) -> None:
         "add_column",
         "create_table",
     ]
-    told = arco.done("table", "history", "past.raw.u").splitlines()
-    assert told[0].split() == ["VERSION", "WHEN", "WHO", "WHAT", "CHANGED"]
-    assert told[1].split()[2:] == ["user:local", "update_table", "name"]
-    assert told[-1].split()[0] == start
+    history_lines = arco.done("table", "history", "past.raw.u").splitlines()
+    assert history_lines[0].split() == ["VERSION", "WHEN", "WHO", "WHAT", "CHANGED"]
+    assert history_lines[1].split()[2:] == ["user:local", "update_table", "name"]
+    assert history_lines[-1].split()[0] == start
     by_old_name = arco.items("table", "diff", "past.raw.t", "--from", start)
     by_schema = arco.items("schema", "diff", "past.raw", "--from", start)
     assert [(each["change"], each["name"]) for each in by_old_name] == [("updated", "past.raw.u")]

@@ -90,19 +90,19 @@ def test_a_deleted_row_is_not_shown_and_the_limit_holds(arco: Served) -> None:
 @pytest.mark.usefixtures("days")
 def test_rows_are_chosen_by_an_expression_and_by_partition(arco: Served) -> None:
     where = "amount > 20 AND (Name LIKE '%9' OR abs(amount) = 21)"
-    found = shown(arco, "sales.days", "--where", where, "--columns", "Name,amount")
-    assert sorted(found) == [["n21", "21"], ["n29", "29"]]
+    rows = shown(arco, "sales.days", "--where", where, "--columns", "Name,amount")
+    assert sorted(rows) == [["n21", "21"], ["n29", "29"]]
     for partition in ("2026-01-02", "ds=2026-01-02"):
-        found = shown(arco, "sales.days", "--partition", partition, "--limit", "50")
-        assert {int(row[2]) for row in found} == set(range(1, 30, 3))
+        rows = shown(arco, "sales.days", "--partition", partition, "--limit", "50")
+        assert {int(row[2]) for row in rows} == set(range(1, 30, 3))
 
 
 def test_an_earlier_snapshot_is_shown_by_its_id_and_by_a_time(arco: Served, days: Table) -> None:
     first = days.snapshots()[0]
     everything = set(range(30))
     for as_of in (str(first.snapshot_id), _time(first.timestamp_ms)):
-        found = shown(arco, "sales.days", "--as-of", as_of, "--limit", "50")
-        assert {int(row[2]) for row in found} == everything
+        rows = shown(arco, "sales.days", "--as-of", as_of, "--limit", "50")
+        assert {int(row[2]) for row in rows} == everything
     assert str(first.snapshot_id) in refused(arco, "sales.days", "--as-of", "7")
     assert "has no snapshot" in refused(arco, "sales.days", "--as-of", "2020-01-01T00:00:00Z")
 
@@ -113,7 +113,7 @@ def _time(ms: int) -> str:
 
 @pytest.mark.usefixtures("days")
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--where", "nope = 1"), "the columns are ds, Name, amount"),
         (("--where", "amount >"), "--where 'amount >' cannot be evaluated"),
@@ -124,9 +124,9 @@ def _time(ms: int) -> str:
     ],
 )
 def test_what_cannot_be_shown_is_reported(
-    arco: Served, arguments: tuple[str, ...], said: str
+    arco: Served, arguments: tuple[str, ...], message: str
 ) -> None:
-    assert said in refused(arco, "sales.days", *arguments)
+    assert message in refused(arco, "sales.days", *arguments)
 
 
 def test_a_table_with_equality_deletes_is_not_shown_wrongly(arco: Served, catalog: Catalog) -> None:
@@ -250,8 +250,8 @@ def test_a_missing_file_is_named(arco: Served) -> None:
     _publish(arco, table_id, "c" * 32, "2026-01-01", pa.table({"ds": ["2026-01-01"]}))
     (file,) = Path(arco.root).rglob(f"{'c' * 32}/part-0.parquet")
     file.unlink()
-    said = refused(arco, "sales.gone")
-    assert file.name in said, said
+    message = refused(arco, "sales.gone")
+    assert file.name in message, message
 
 
 def test_a_table_of_another_format_is_refused(arco: Served) -> None:

@@ -66,8 +66,8 @@ async def quarantine(root: Path) -> None:
     """Store two events that are not of their domain: one that the door would take, one of a newer Arco."""
     runtime = system_runtime()
     writer = LedgerWriter(store_at(root, runtime, Role.API), "executions")
-    known = event(runtime, "lineage_observed", OBSERVED)
-    await writer.append([known, event(runtime, "something_newer", {"a": 1})])
+    valid_event = event(runtime, "lineage_observed", OBSERVED)
+    await writer.append([valid_event, event(runtime, "something_newer", {"a": 1})])
     await writer.close()
     await compact(root)
 

@@ -17,9 +17,9 @@ ROWS = pa.table({"id": [1, 2, 3]})
 
 
 def _catalog(served: Served) -> RestCatalog:
-    found = load_catalog("arco", type="rest", uri=f"{served.url}/iceberg", warehouse="default")
-    assert isinstance(found, RestCatalog)
-    return found
+    catalog = load_catalog("arco", type="rest", uri=f"{served.url}/iceberg", warehouse="default")
+    assert isinstance(catalog, RestCatalog)
+    return catalog
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +55,10 @@ def _without_hints(root: Path) -> int:
 
 def _verified(root: Path, *flags: str) -> dict[str, Any]:
     run = arco("verify", "--root", root, "--json", *flags)
-    found = json.loads(run.stdout)
-    assert isinstance(found, dict)
-    assert run.returncode == (0 if found["ok"] else 1)
-    return found
+    report = json.loads(run.stdout)
+    assert isinstance(report, dict)
+    assert run.returncode == (0 if report["ok"] else 1)
+    return report
 
 
 def test_a_copy_without_hints_serves_in_the_place_of_the_original(
@@ -70,8 +70,8 @@ def test_a_copy_without_hints_serves_in_the_place_of_the_original(
     original.rename(lost)
     copy.rename(original)
     try:
-        found = _verified(original, "--allow-location", declared)
-        assert (found["ok"], found["iceberg"]["tables"]) == (True, 2)
+        report = _verified(original, "--allow-location", declared)
+        assert (report["ok"], report["iceberg"]["tables"]) == (True, 2)
         with serving(original, "--allow-location", declared) as served:
             catalog = _catalog(served)
             for name in ("sales.orders", "sales.outside"):
@@ -87,15 +87,15 @@ def test_a_copy_at_another_place_is_reported_as_unreadable(
     original: Path, declared: str, tmp_path: Path
 ) -> None:
     shutil.copytree(original, tmp_path / "elsewhere")
-    found = _verified(tmp_path / "elsewhere", "--allow-location", declared)
-    assert found["problem"] is None
-    assert found["iceberg"]["failed"] == 1
-    [problem] = found["iceberg"]["problems"]
+    report = _verified(tmp_path / "elsewhere", "--allow-location", declared)
+    assert report["problem"] is None
+    assert report["iceberg"]["failed"] == 1
+    [problem] = report["iceberg"]["problems"]
     assert problem["table"] == "default.sales.orders"
     assert problem["path"].startswith(f"file://{original}/")
-    said = arco("verify", "--root", tmp_path / "elsewhere", "--allow-location", declared).stdout
+    output = arco("verify", "--root", tmp_path / "elsewhere", "--allow-location", declared).stdout
     assert (
-        f"WRONG: table default.sales.orders ({problem['table_id']}): {problem['path']} is" in said
+        f"WRONG: table default.sales.orders ({problem['table_id']}): {problem['path']} is" in output
     )
 
 

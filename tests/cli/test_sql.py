@@ -146,8 +146,8 @@ def test_a_running_arco_answers_where_a_variable_names_it(tmp_path: Path) -> Non
         served.done("table", "create", "sales.orders", "--format", "csv")
         assert served.done("sql", asked) == "name\norders\n"  # it sets ARCO_URL
         assert served.done("sql", asked, "--root", str(served.root)) == "name\norders\n"
-    gone = command.arco("sql", asked, ARCO_URL=served.url)
-    assert "no Arco is running" in gone.stderr
+    result = command.arco("sql", asked, ARCO_URL=served.url)
+    assert "no Arco is running" in result.stderr
 
 
 def test_the_rows_of_a_users_table_are_elsewhere(root: Path) -> None:

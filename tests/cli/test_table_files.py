@@ -63,8 +63,8 @@ def test_files_that_were_staged_are_seen_once_they_are_published(arco: Served) -
     table_id = _make(arco, "orders")
     body = _staged(arco, table_id, ONE)
     assert arco.done("table", "files", "sales.orders") == ""
-    told = _publish(arco, table_id, body)
-    assert (told.status_code, told.json()) == (
+    answer = _publish(arco, table_id, body)
+    assert (answer.status_code, answer.json()) == (
         200,
         {"number": 0, "rows": 3, "bytes": 4, "files": 1},
     )
@@ -74,7 +74,9 @@ def test_files_that_were_staged_are_seen_once_they_are_published(arco: Served) -
     assert (now["number"], now["materials"]) == (0, {"ds=1": ONE})
     assert now["location"] == f"file://{_folder(arco, table_id)}/"
     assert now["files"] == body["files"]
-    assert _publish(arco, table_id, body).json() == told.json(), "saying it twice is saying it once"
+    assert _publish(arco, table_id, body).json() == answer.json(), (
+        "saying it twice is saying it once"
+    )
 
 
 def test_another_attempt_is_asked_to_stop(arco: Served) -> None:
@@ -114,8 +116,8 @@ def test_a_collection_reports_staged_files(arco: Served) -> None:
     table_id = _make(arco, "old")
     assert _publish(arco, table_id, _staged(arco, table_id, ONE)).status_code == 200
     _staged(arco, table_id, TWO)
-    told = arco.document("gc", "--root", str(arco.root), "--dry-run")["parquet"]
-    assert (told["files"], told["failed"]) == (0, []), "it is too young"
+    parquet_report = arco.document("gc", "--root", str(arco.root), "--dry-run")["parquet"]
+    assert (parquet_report["files"], parquet_report["failed"]) == (0, []), "it is too young"
     left = _folder(arco, table_id) / "data" / TWO / "part-0.parquet"
     year_ago = time.time() - 365 * 86_400
     os.utime(left, (year_ago, year_ago))

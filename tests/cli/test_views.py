@@ -33,8 +33,8 @@ def test_the_sample_has_real_iceberg_tables(arco: Served) -> None:
 
 def test_a_column_is_marked_and_unmarked_as_personal(arco: Served) -> None:
     arco.done("table", "create", "sales.people", "--format", "iceberg", "--column", "mail string")
-    said = ("--pii", "EMAIL", "--sensitivity", "confidential")
-    arco.done("column", "change", "sales.people", "mail", *said)
+    flags = ("--pii", "EMAIL", "--sensitivity", "confidential")
+    arco.done("column", "change", "sales.people", "mail", *flags)
     (column,) = arco.document("table", "show", "sales.people")["columns"]
     assert (column["pii_type"], column["sensitivity"]) == ("EMAIL", "CONFIDENTIAL")
 

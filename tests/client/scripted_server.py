@@ -96,7 +96,7 @@ def losing_answers(url: str, count: int) -> Iterator[str]:
             except OSError:
                 return  # closed
             with client, socket.create_connection((upstream.hostname, upstream.port)) as server:
-                server.sendall(_whole_request(client))
+                server.sendall(_read_request(client))
                 answer = server.recv(65_536)
                 if lost < count:
                     lost += 1
@@ -111,7 +111,7 @@ def losing_answers(url: str, count: int) -> Iterator[str]:
     thread.join()
 
 
-def _whole_request(client: socket.socket) -> bytes:
+def _read_request(client: socket.socket) -> bytes:
     """A request with its body, in however many pieces it comes."""
     data = b""
     while b"\r\n\r\n" not in data:

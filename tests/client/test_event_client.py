@@ -131,8 +131,8 @@ assert (report.is_complete, report.acknowledged) == (True, 3), report
 def test_a_process_that_forks_sends_from_both_sides(server: Served) -> None:
     run = _run()
     subprocess.run([sys.executable, "-c", _FORKS, server.url, run], check=True, timeout=120)
-    told = sorted(each["pipeline_id"] for each in _stored(server, run))
-    assert told == ["before", "child", "on the way", "parent"]
+    pipeline_ids = sorted(each["pipeline_id"] for each in _stored(server, run))
+    assert pipeline_ids == ["before", "child", "on the way", "parent"]
 
 
 def test_a_server_that_is_down_is_waited_for(server: Served) -> None:

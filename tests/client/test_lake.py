@@ -32,8 +32,8 @@ ORDERS = NewLakeTable(
 async def with_lake(work: Callable[[HttpLake], T], place: WorkspaceAddress | None = None) -> T:
     """What `work` finds, in a thread as a task's."""
     runtime = system_runtime()
-    async with embedded_server(place or WorkspaceAddress(store="memory://"), runtime) as here:
-        lake = HttpLake(here.url, runtime)
+    async with embedded_server(place or WorkspaceAddress(store="memory://"), runtime) as server:
+        lake = HttpLake(server.url, runtime)
         try:
             return await asyncio.to_thread(work, lake)
         finally:
@@ -56,9 +56,9 @@ async def test_a_table_says_which_columns_are_marked_as_pii() -> None:
         lake.make(ORDERS)
         url = "/catalogs/default/schemas/silver/tables/orders/columns/id"
         lake.arco.transport.change("PATCH", url, {"pii_type": "CUSTOMER_ID"})
-        found = lake.find(ORDERS.name)
-        assert found is not None
-        assert [each.pii_type for each in found.columns] == ["CUSTOMER_ID"]
+        table = lake.find(ORDERS.name)
+        assert table is not None
+        assert [each.pii_type for each in table.columns] == ["CUSTOMER_ID"]
 
     await with_lake(work)
 
@@ -93,10 +93,10 @@ async def test_a_description_is_brought_to_what_the_definition_says_and_no_furth
         made = lake.make(ORDERS)
         for _ in range(2):
             lake.describe(made, other)
-        told = lake.arco.transport.get("/catalogs/default/schemas/silver/tables/orders")
-        assert b'"comment":"Better"' in told
-        assert b'"owner":"user:ada"' in told
-        assert b'"tags":["gold","x"]' in told
+        answer = lake.arco.transport.get("/catalogs/default/schemas/silver/tables/orders")
+        assert b'"comment":"Better"' in answer
+        assert b'"owner":"user:ada"' in answer
+        assert b'"tags":["gold","x"]' in answer
 
     await with_lake(work)
 

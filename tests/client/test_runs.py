@@ -22,12 +22,12 @@ class ListedRuns(RunsApi):
         return (RunInfo(run_id=each) for each in self._run_ids)
 
 
-def _found(given: str, *run_ids: str) -> str:
+def _find(given: str, *run_ids: str) -> str:
     return ListedRuns(*run_ids).find(given)
 
 
 @pytest.mark.parametrize(
-    ("given", "found"),
+    ("given", "run_id"),
     [
         (OLDER, OLDER),
         ("last", NEWEST),
@@ -37,19 +37,19 @@ def _found(given: str, *run_ids: str) -> str:
         ("nothing-like-it", "nothing-like-it"),
     ],
 )
-def test_a_part_of_an_id_is_enough(given: str, found: str) -> None:
-    assert _found(given, NEWEST, OLDER, OLDEST) == found
+def test_a_part_of_an_id_is_enough(given: str, run_id: str) -> None:
+    assert _find(given, NEWEST, OLDER, OLDEST) == run_id
 
 
 def test_a_part_that_fits_several_lists_them() -> None:
     with pytest.raises(Invalid, match=f"ambiguous: it fits {OLDER}, {OLDEST}. Give more"):
-        _found("01M7GVFS186HGNANJXDTGVAB", NEWEST, OLDER, OLDEST)
+        _find("01M7GVFS186HGNANJXDTGVAB", NEWEST, OLDER, OLDEST)
 
 
 def test_an_id_that_another_begins_with_means_itself() -> None:
-    assert _found("etl", "etl-2", "etl") == "etl"
+    assert _find("etl", "etl-2", "etl") == "etl"
 
 
 def test_without_runs_there_is_no_last() -> None:
     with pytest.raises(NotFound, match="no runs yet"):
-        _found("last")
+        _find("last")

@@ -175,9 +175,9 @@ def test_a_list_is_read_to_its_end() -> None:
         Reply(200, b'{"items": [3], "next_page_token": null}'),
     ]
     with scripted(*pages) as script, connected(script) as (client, _):
-        found = [json.loads(bytes(each)) for page in client.pages("/catalogs") for each in page]
+        items = [json.loads(bytes(each)) for page in client.pages("/catalogs") for each in page]
 
-    assert found == [1, 2, 3]
+    assert items == [1, 2, 3]
     assert "page_token" not in script.asked[0].path
     assert script.asked[1].path.endswith("page_token=a+b%26c")
 
@@ -254,14 +254,16 @@ def test_where_tokens_are_asked_for_one_is_needed(tmp_path: Path) -> None:
         file.write_text(arco("token", "mint", "user:ana", "--root", root).stdout)
         stranger = served.arco("catalog", "list")
         forger = served.arco("catalog", "list", ARCO_TOKEN="e30.e30.e30")
-        known = served.arco("catalog", "create", "lake", "--json", ARCO_TOKEN_FILE=str(file))
+        authenticated = served.arco(
+            "catalog", "create", "lake", "--json", ARCO_TOKEN_FILE=str(file)
+        )
 
     for run in (stranger, forger):
         assert run.returncode == 1
         assert is_one_sentence(run.stderr)
         assert "Set ARCO_TOKEN" in run.stderr
         assert "e30" not in run.stderr
-    assert json.loads(known.stdout)["created_by"] == "user:ana"
+    assert json.loads(authenticated.stdout)["created_by"] == "user:ana"
 
 
 def test_a_store_that_contradicts_itself_leads_to_verify() -> None:

@@ -43,10 +43,10 @@ async def arco(
     """An Arco and a client of it."""
     place = place or WorkspaceAddress(store="memory://")
     async with (
-        embedded_server(place, system_runtime(), settings=terms) as here,
-        httpx2.AsyncClient(base_url=f"{here.url}/api/v1", timeout=60, trust_env=False) as http,
+        embedded_server(place, system_runtime(), settings=terms) as server,
+        httpx2.AsyncClient(base_url=f"{server.url}/api/v1", timeout=60, trust_env=False) as http,
     ):
-        yield here, http
+        yield server, http
 
 
 def wish(planned: Plan, run_key: str = "k", **also: object) -> dict[str, Any]:
@@ -158,10 +158,12 @@ async def test_runs_and_tasks_are_listed_as_soon_as_they_are_acknowledged() -> N
     def fail(_: ScriptedTask) -> AttemptOutcome:
         return AttemptOutcome(status=TaskStatus.FAILED, error="no luck")
 
-    async with arco() as (here, http):
+    async with arco() as (server, http):
         runtime = system_runtime()
-        first = await run_plan(here.coordinator, runtime, ScriptedExecutor(), plan("a"))
-        second = await run_plan(here.coordinator, runtime, ScriptedExecutor(b=fail), plan("b", "c"))
+        first = await run_plan(server.coordinator, runtime, ScriptedExecutor(), plan("a"))
+        second = await run_plan(
+            server.coordinator, runtime, ScriptedExecutor(b=fail), plan("b", "c")
+        )
         page = (await http.get("/runs", params={"page_size": 1})).json()
         token = {"page_size": 1, "page_token": page["next_page_token"]}
         rest = (await http.get("/runs", params=token)).json()
@@ -177,8 +179,8 @@ async def test_runs_and_tasks_are_listed_as_soon_as_they_are_acknowledged() -> N
 
 
 async def test_a_look_waits_for_the_next_change_of_a_run() -> None:
-    async with arco() as (here, http):
-        run_id = await submit_plan(here.coordinator, plan("a"))
+    async with arco() as (server, http):
+        run_id = await submit_plan(server.coordinator, plan("a"))
         view = (await http.get(f"/runs/{run_id}")).json()
         asked = {"since": view["number"], "wait_ms": 20_000}
         looking = asyncio.create_task(http.get(f"/runs/{run_id}", params=asked))
@@ -198,12 +200,12 @@ async def test_what_did_not_succeed_is_run_again_on_demand() -> None:
     def fail(_: ScriptedTask) -> AttemptOutcome:
         return AttemptOutcome(status=TaskStatus.FAILED)
 
-    async with arco() as (here, http):
+    async with arco() as (server, http):
         runtime = system_runtime()
-        old = await run_plan(here.coordinator, runtime, ScriptedExecutor(b=fail), plan("a", "b"))
-        again = (await http.post(f"/runs/{old.run_id}/retry", json={"worker": "w"})).json()
-    assert again["run_id"] != old.run_id
-    assert sum(again["counts"].values()) == 1
+        old = await run_plan(server.coordinator, runtime, ScriptedExecutor(b=fail), plan("a", "b"))
+        retry = (await http.post(f"/runs/{old.run_id}/retry", json={"worker": "w"})).json()
+    assert retry["run_id"] != old.run_id
+    assert sum(retry["counts"].values()) == 1
 
 
 async def test_unknown_runs_and_attempts_are_404() -> None:
@@ -225,8 +227,8 @@ async def test_unknown_runs_and_attempts_are_404() -> None:
 
 
 async def test_an_attempt_that_has_lost_its_lease_is_fenced() -> None:
-    async with arco() as (here, http):
-        run_id = await submit_plan(here.coordinator, plan("a"))
+    async with arco() as (server, http):
+        run_id = await submit_plan(server.coordinator, plan("a"))
         [task] = (await http.post("/tasks/lease", json=offer(run_id=run_id))).json()["tasks"]
         where = f"/tasks/{task['attempt_id']}"
         other = {"attempt_id": task["attempt_id"], "worker": "v"}
@@ -239,8 +241,8 @@ async def test_an_attempt_that_has_lost_its_lease_is_fenced() -> None:
 
 
 async def test_a_worker_learns_at_once_which_attempts_are_to_stop() -> None:
-    async with arco() as (here, http):
-        run_id = await submit_plan(here.coordinator, plan("a", "b"))
+    async with arco() as (server, http):
+        run_id = await submit_plan(server.coordinator, plan("a", "b"))
         tasks = (await http.post("/tasks/lease", json=offer())).json()["tasks"]
         ids = [task["attempt_id"] for task in tasks]
         asked = {"worker": "w", "attempt_ids": ids, "wait_ms": 20_000}
@@ -253,16 +255,16 @@ async def test_a_worker_learns_at_once_which_attempts_are_to_stop() -> None:
 
 
 async def test_a_call_that_waits_takes_nobodys_place_and_ends_when_its_caller_leaves() -> None:
-    async with arco() as (here, http):
-        metrics = httpx2.AsyncClient(base_url=here.url, trust_env=False)
+    async with arco() as (server, http):
+        metrics = httpx2.AsyncClient(base_url=server.url, trust_env=False)
         asked = http.post("/tasks/lease", json=offer(wait_ms=30_000))
         waiting = asyncio.create_task(asked)
-        await until_true(lambda: _worker_waits(here))
+        await until_true(lambda: _worker_waits(server))
         in_flight = _figure((await metrics.get("/metrics")).text, "arco_http_requests_in_flight")
         waiting.cancel()
-        await until_true(lambda: not _worker_waits(here))
-        run_id = await submit_plan(here.coordinator, plan("a"))
-        leased = await here.coordinator.lease(
+        await until_true(lambda: not _worker_waits(server))
+        run_id = await submit_plan(server.coordinator, plan("a"))
+        leased = await server.coordinator.lease(
             LeaseRequest(worker="v", slots=1, project=PROJECT, run_id=run_id)
         )
         await metrics.aclose()
@@ -281,9 +283,9 @@ async def test_keys_of_tasks_may_hold_slashes() -> None:
         doing.watch.log("it works")
         return DONE
 
-    async with arco() as (here, http):
+    async with arco() as (server, http):
         run = await run_plan(
-            here.coordinator,
+            server.coordinator,
             system_runtime(),
             ScriptedExecutor(a=speak),
             msgspec.convert(planned, Plan),
@@ -296,11 +298,11 @@ async def test_metrics_show_how_tasks_have_ended() -> None:
     def fail(_: ScriptedTask) -> AttemptOutcome:
         return AttemptOutcome(status=TaskStatus.FAILED)
 
-    async with arco() as (here, http):
+    async with arco() as (server, http):
         await run_plan(
-            here.coordinator, system_runtime(), ScriptedExecutor(b=fail), plan("a", "b", "c")
+            server.coordinator, system_runtime(), ScriptedExecutor(b=fail), plan("a", "b", "c")
         )
-        text = (await http.get(f"{here.url}/metrics")).text
+        text = (await http.get(f"{server.url}/metrics")).text
     assert _figure(text, 'arco_flow_tasks_total{status="SUCCESS"}') == 2
     assert _figure(text, 'arco_flow_tasks_total{status="FAILED"}') == 1
     assert _figure(text, "arco_flow_attempts_at_work") == 0
@@ -308,7 +310,7 @@ async def test_metrics_show_how_tasks_have_ended() -> None:
 
 
 async def test_values_of_a_dynamic_dimension_are_added_and_removed() -> None:
-    async with arco() as (here, http):
+    async with arco() as (server, http):
         for change in (
             {"dimension": "customer", "values": ["zeta", "acme", "acme"]},
             {"dimension": "customer", "values": ["zeta"], "remove": True},
@@ -319,15 +321,15 @@ async def test_values_of_a_dynamic_dimension_are_added_and_removed() -> None:
         state = (await http.post("/flow/state", json={"tables": ["default.a.b"]})).json()
         wrong = await http.post("/partition-values", json={"dimension": "d", "values": [""]})
         unknown = await http.post("/flow/state", json={"tables": ["default..b"]})
-        assert (await here.coordinator.state([])).dynamic == {"customer": ("acme",)}
+        assert (await server.coordinator.state([])).dynamic == {"customer": ("acme",)}
     assert state["dynamic"] == {"customer": ["acme"]}
     assert state["tables"]["default.a.b"]["table_id"] is None
     assert (wrong.status_code, unknown.status_code) == (400, 400)
 
 
-def _worker_waits(here: EmbeddedServer) -> bool:
+def _worker_waits(server: EmbeddedServer) -> bool:
     """Whether a worker of the coordinator waits for tasks."""
-    return bool(here.coordinator._state._waiting)  # type: ignore[attr-defined]
+    return bool(server.coordinator._state._waiting)  # type: ignore[attr-defined]
 
 
 def _figure(text: str, name: str) -> float:
@@ -351,8 +353,8 @@ async def test_a_workspace_has_one_coordinator(
                 pass
         assert "--url" in refused.value.__notes__[0]
         assert "book" not in capfd.readouterr().err  # the command reports it, and it is not logged
-    async with embedded_server(place, runtime) as here:  # the first has let go
-        assert (await here.coordinator.state([])).number == -1
+    async with embedded_server(place, runtime) as server:  # the first has let go
+        assert (await server.coordinator.state([])).number == -1
 
 
 async def test_a_run_that_only_events_describe_is_shown() -> None:

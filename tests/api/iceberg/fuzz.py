@@ -24,8 +24,8 @@ def fuzz_iceberg(http: httpx2.Client, *, count: int, start: int = 0) -> Counter[
     statuses: Counter[int] = Counter()
     http.post("/api/v1/catalogs", json={"name": "made_up"})
     for number, sent in enumerate(range(0, count, PER_ROUND)):
-        here = _prepare(http)
-        _attack(http, here, statuses, min(PER_ROUND, count - sent), start + number)
+        table_location = _prepare(http)
+        _attack(http, table_location, statuses, min(PER_ROUND, count - sent), start + number)
     return statuses
 
 
@@ -42,7 +42,9 @@ def _prepare(http: httpx2.Client) -> str:
     return str(actual.get("location", "file:///nowhere"))
 
 
-def _attack(http: httpx2.Client, here: str, statuses: Counter[int], count: int, start: int) -> None:
+def _attack(
+    http: httpx2.Client, table_location: str, statuses: Counter[int], count: int, start: int
+) -> None:
     @seed(start)
     @settings(
         max_examples=count,
@@ -53,20 +55,22 @@ def _attack(http: httpx2.Client, here: str, statuses: Counter[int], count: int, 
     )
     @given(request=requests(), on_known=st.integers(0, 3))
     def attack(request: Request, on_known: int) -> None:
-        answer = _send(http, request, here, is_known=on_known > 0)
+        answer = _send(http, request, table_location, is_known=on_known > 0)
         statuses[answer.status_code] += 1
         _check(request, answer)
 
     attack()
 
 
-def _send(http: httpx2.Client, request: Request, here: str, *, is_known: bool) -> httpx2.Response:
+def _send(
+    http: httpx2.Client, request: Request, table_location: str, *, is_known: bool
+) -> httpx2.Response:
     path = request.path
     if is_known and request.parts[0] == "namespaces" and len(request.parts) > 1:
         path = "/".join(["namespaces", "db", *path.split("/")[2:]])
     more: dict[str, Any] = {}
     if request.body is not None:
-        text = json.dumps(request.body).replace('"HERE', f'"{here}')
+        text = json.dumps(request.body).replace('"HERE', f'"{table_location}')
         more = {"content": text.encode(), "headers": {"Content-Type": "application/json"}}
     headers = {**more.pop("headers", {}), **request.headers}
     url = f"/iceberg/v1/made_up/{path}"

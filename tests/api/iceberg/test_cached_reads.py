@@ -4,11 +4,11 @@ from tests.api.iceberg.warehouse import Warehouse
 
 
 def _names(warehouse: Warehouse, kind: str) -> list[str]:
-    first, again = (
+    first, second = (
         warehouse.http.get(warehouse.url("namespaces", "db", kind)).json()["identifiers"]
         for _ in range(2)
     )
-    assert first == again
+    assert first == second
     return [each["name"] for each in first]
 
 

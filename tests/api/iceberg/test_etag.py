@@ -11,17 +11,21 @@ def test_a_table_that_is_known_is_304_without_a_body(warehouse: Warehouse) -> No
     warehouse.make_table("orders")
     url = warehouse.table("orders")
     first = warehouse.http.get(url)
-    again = warehouse.http.get(url, headers={"If-None-Match": first.headers["etag"]})
-    assert (again.status_code, again.content) == (304, b"")
-    assert again.headers["etag"] == first.headers["etag"]
-    assert "content-type" not in again.headers
-    assert "content-length" not in again.headers
+    second = warehouse.http.get(url, headers={"If-None-Match": first.headers["etag"]})
+    assert (second.status_code, second.content) == (304, b"")
+    assert second.headers["etag"] == first.headers["etag"]
+    assert "content-type" not in second.headers
+    assert "content-length" not in second.headers
 
 
-@pytest.mark.parametrize("known", ["{0}", "W/{0}", '"other", {0}', 'W/"x",W/{0} , "y"', '{0},"z"'])
-def test_one_of_several_tags_is_enough_and_a_weak_one_too(warehouse: Warehouse, known: str) -> None:
+@pytest.mark.parametrize(
+    "sent_tags", ["{0}", "W/{0}", '"other", {0}', 'W/"x",W/{0} , "y"', '{0},"z"']
+)
+def test_one_of_several_tags_is_enough_and_a_weak_one_too(
+    warehouse: Warehouse, sent_tags: str
+) -> None:
     etag = warehouse.make_table("orders").headers["etag"]
-    headers = {"If-None-Match": known.format(etag)}
+    headers = {"If-None-Match": sent_tags.format(etag)}
     assert warehouse.http.get(warehouse.table("orders"), headers=headers).status_code == 304
 
 
@@ -31,10 +35,10 @@ def test_tags_on_several_lines_are_one_list(warehouse: Warehouse) -> None:
     assert warehouse.http.get(warehouse.table("orders"), headers=headers).status_code == 304
 
 
-@pytest.mark.parametrize("known", ['"other"', "unquoted", "", '"a" "b"'])
-def test_another_tag_is_answered_in_full(warehouse: Warehouse, known: str) -> None:
+@pytest.mark.parametrize("sent_tags", ['"other"', "unquoted", "", '"a" "b"'])
+def test_another_tag_is_answered_in_full(warehouse: Warehouse, sent_tags: str) -> None:
     warehouse.make_table("orders")
-    headers = {"If-None-Match": known}
+    headers = {"If-None-Match": sent_tags}
     assert warehouse.http.get(warehouse.table("orders"), headers=headers).status_code == 200
 
 
@@ -73,10 +77,10 @@ def test_create_load_commit_and_register_return_the_current_tag(
     assert done.headers["etag"] != loaded.headers["etag"]
     now = warehouse.http.get(warehouse.table("orders"))
     assert now.headers["etag"] == done.headers["etag"]
-    gone = warehouse.http.post(warehouse.table("orders") + "/unregister")
-    assert gone.status_code == 200
-    assert "etag" not in gone.headers
-    location = gone.json()["metadata-location"]
+    unregistered = warehouse.http.post(warehouse.table("orders") + "/unregister")
+    assert unregistered.status_code == 200
+    assert "etag" not in unregistered.headers
+    location = unregistered.json()["metadata-location"]
     assert location == now.json()["metadata-location"]
     body = {"name": "again", "metadata-location": location}
     back = warehouse.http.post(warehouse.url("namespaces", "db", "register"), json=body)

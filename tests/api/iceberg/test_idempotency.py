@@ -304,8 +304,8 @@ def test_a_change_that_is_sent_again_is_answered_alike(
     first = _send(warehouse, case, key)
     assert first.is_success, first.text
     for _ in range(2):
-        again = _send(warehouse, case, key)
-        assert (again.status_code, again.content) == (first.status_code, first.content)
+        repeated = _send(warehouse, case, key)
+        assert (repeated.status_code, repeated.content) == (first.status_code, first.content)
     # The same without the key is another change, which can no longer be made, or changes nothing.
     assert warehouse.http.request(case[0], case[1], json=case[2]).status_code in {
         200,

@@ -52,14 +52,14 @@ def _settled(root: Path) -> set[str]:
 
 
 def _refused(
-    root: Path, before: set[str], answer: httpx2.Response, *known: str, status: int = 400
+    root: Path, before: set[str], answer: httpx2.Response, *sent_paths: str, status: int = 400
 ) -> None:
     """It was refused, nothing was stored, and the message has no path but those that the client sent."""
     document, _ = refusal(answer)
     assert document == status, answer.text
     assert _stored(root) - before == set()
     message = answer.json()["error"]["message"]
-    for each in known:
+    for each in sent_paths:
         message = message.replace(each, "") if len(each) > len(str(root)) else message
     assert str(root.parent) not in message
     assert "Traceback" not in message

@@ -162,12 +162,12 @@ def test_a_snapshot_with_statistics_may_have_null_wherever_it_is_optional(
 def test_a_key_of_any_version_counts_in_either_case(warehouse: Warehouse, key: Any) -> None:
     tables = warehouse.url("namespaces", "db", "tables")
     body = {"name": "orders", "schema": SCHEMA}
-    first, again = (
+    first, second = (
         warehouse.http.post(tables, json=body, headers={"Idempotency-Key": spelled})
         for spelled in (str(key), str(key).upper())
     )
-    assert (first.status_code, again.status_code) == (200, 200)
-    assert first.content == again.content
+    assert (first.status_code, second.status_code) == (200, 200)
+    assert first.content == second.content
 
 
 def test_a_body_may_be_compressed_and_have_its_charset_named(warehouse: Warehouse) -> None:

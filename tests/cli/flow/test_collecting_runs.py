@@ -55,8 +55,8 @@ def _plans(root: Path) -> set[str]:
 def _collect(root: Path, *flags: str) -> dict[str, object]:
     done = arco("gc", "--root", root, "--json", *flags)
     assert done.returncode == 0, done.stderr
-    found: dict[str, object] = json.loads(done.stdout)["runs"]
-    return found
+    report: dict[str, object] = json.loads(done.stdout)["runs"]
+    return report
 
 
 def test_plans_and_logs_of_runs_that_are_over_go_after_thirty_days(tmp_path: Path) -> None:
@@ -70,15 +70,15 @@ def test_plans_and_logs_of_runs_that_are_over_go_after_thirty_days(tmp_path: Pat
     assert (rehearsed["plans"], rehearsed["logs"]) == (done["plans"], done["logs"]) == (1, 1)
     assert done["problem"] is None
     assert _plans(tmp_path) == {waits}
-    told = arco("gc", "--root", tmp_path)
-    assert "Runs" not in told.stdout  # nothing is left to be told
+    gc_result = arco("gc", "--root", tmp_path)
+    assert "Runs" not in gc_result.stdout  # nothing is left to be told
 
 
 def test_what_was_deleted_is_reported_in_a_line(tmp_path: Path) -> None:
     run(_write(tmp_path))
     _grow_old(tmp_path, 31)
-    told = arco("gc", "--root", tmp_path)
-    assert "Runs: deleted 1 plans, 1 parts of logs, 0 leases," in told.stdout
+    gc_result = arco("gc", "--root", tmp_path)
+    assert "Runs: deleted 1 plans, 1 parts of logs, 0 leases," in gc_result.stdout
 
 
 @pytest.mark.parametrize("days", ["0", "nan", "40000", "-1"])

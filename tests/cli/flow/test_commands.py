@@ -84,7 +84,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _here(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _work_in_project(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project)
 
 
@@ -107,16 +107,16 @@ def test_a_plan_prints_ranges_and_a_document_lists_each_task(arco: Served) -> No
 def test_a_run_says_what_happens_and_what_came_of_it(arco: Served) -> None:
     output = arco.done("run", "greet", "--force", "--param", "who=ana")
 
-    found = RUN.search(output)
-    assert found is not None
+    run_match = RUN.search(output)
+    assert run_match is not None
     assert "start     greet@ds=2026-01-01  forced" in output
     assert re.search(r"done      greet@ds=2026-01-03  [0-9.]+s", output)
     assert re.search(r"greet \(task\) +ds=2026-01-01\.\.2026-01-03 \(3\)", output)
-    assert f"arco runs {found[1]} --url {arco.url}" in output
-    assert "hello 2026-01-02, ana" in arco.done("logs", found[1], "greet@ds=2026-01-02")
-    log = arco.document("logs", found[1], "greet@ds=2026-01-02")
+    assert f"arco runs {run_match[1]} --url {arco.url}" in output
+    assert "hello 2026-01-02, ana" in arco.done("logs", run_match[1], "greet@ds=2026-01-02")
+    log = arco.document("logs", run_match[1], "greet@ds=2026-01-02")
     assert (log["attempt"], log["is_over"]) == (1, True)
-    none = arco.arco("logs", found[1], "greet@ds=2026-01-02", "--attempt", "9")
+    none = arco.arco("logs", run_match[1], "greet@ds=2026-01-02", "--attempt", "9")
     assert (none.returncode, none.stdout) == (1, "")
     assert is_one_sentence(none.stderr)
     assert "has no attempt 9" in none.stderr
@@ -128,19 +128,19 @@ def test_a_failure_exits_with_1_and_shows_the_line_of_the_user(arco: Served, pro
     assert run.returncode == 1
     assert "ValueError: the road is not even" in run.stdout
     assert re.search(r"pipelines/tasks.py:[0-9]+ in stumble", run.stdout)
-    found = RUN.search(run.stdout)
-    assert found is not None
-    shown = arco.done("runs", found[1])
+    run_match = RUN.search(run.stdout)
+    assert run_match is not None
+    shown = arco.done("runs", run_match[1])
     assert re.search(r"stumble +failed +1 ", shown)
-    assert f"`arco logs {found[1]} stumble --url {arco.url}` shows more." in shown
-    logged = arco.done("logs", found[1], "stumble")
+    assert f"`arco logs {run_match[1]} stumble --url {arco.url}` shows more." in shown
+    logged = arco.done("logs", run_match[1], "stumble")
     assert re.search(r"pipelines/tasks.py:[0-9]+ in stumble", logged)
 
     (project / "pipelines" / "repaired").touch()
-    again = arco.arco("retry", found[1])
-    assert again.returncode == 0, again.stderr
-    assert "done      stumble" in again.stdout
-    second = RUN.search(again.stdout)
+    retry = arco.arco("retry", run_match[1])
+    assert retry.returncode == 0, retry.stderr
+    assert "done      stumble" in retry.stdout
+    second = RUN.search(retry.stdout)
     assert second is not None
     silent = arco.arco("logs", second[1], "stumble")
     assert (silent.returncode, silent.stdout) == (0, "")
@@ -180,9 +180,9 @@ def test_what_cannot_be_made_fails_a_run_and_not_a_plan(arco: Served, tmp_path: 
         "def look(): pass\n"
     )
     for words, code_of_exit in (("plan", 0), ("run", 1)):
-        found = arco.arco(words, "--project", str(tmp_path))
-        assert found.returncode == code_of_exit, found.stderr
-        assert "look: cannot be made, as raw.gone lacks the data it reads" in found.stdout
+        result = arco.arco(words, "--project", str(tmp_path))
+        assert result.returncode == code_of_exit, result.stderr
+        assert "look: cannot be made, as raw.gone lacks the data it reads" in result.stdout
 
 
 def test_nothing_to_do_is_one_sentence_and_a_success(arco: Served) -> None:
@@ -216,14 +216,14 @@ def test_values_of_a_dimension_that_the_project_lacks_are_kept_and_warned_of(
 
 def test_what_is_left_to_workers_is_done_by_one(arco: Served) -> None:
     output = arco.done("run", "greet", "--force", "--detach")
-    found = RUN.search(output)
-    assert found is not None
+    run_match = RUN.search(output)
+    assert run_match is not None
     assert "waits for workers" in output
 
     arco.done("run", "waver", "--detach")
     document = arco.document("worker", "--once", "--name", "bench-1")  # a retried failure is none
     assert document == {"worker": "bench-1", "tasks": {"SUCCESS": 4, "FAILED": 1}}
-    view = arco.document("runs", found[1])
+    view = arco.document("runs", run_match[1])
     assert view["status"] == "SUCCESS"
     assert {each["worker"] for each in view["changed"]} == {"bench-1"}
 
@@ -236,22 +236,22 @@ def test_a_worker_that_ends_by_itself_says_whether_a_task_of_it_failed(arco: Ser
 
 
 def test_a_run_without_a_worker_is_cancelled_at_once(arco: Served) -> None:
-    found = RUN.search(arco.done("run", "greet", "--force", "--detach"))
-    assert found is not None
+    run_match = RUN.search(arco.done("run", "greet", "--force", "--detach"))
+    assert run_match is not None
 
-    output = arco.done("cancel", found[1])
-    assert output == f"Run {found[1]} is cancelled: 3 cancelled.\n"
+    output = arco.done("cancel", run_match[1])
+    assert output == f"Run {run_match[1]} is cancelled: 3 cancelled.\n"
 
 
 def test_a_retry_of_a_run_that_is_not_over_is_refused_before_spark_starts(arco: Served) -> None:
-    found = RUN.search(arco.done("run", "spin", "--detach"))
-    assert found is not None
+    run_match = RUN.search(arco.done("run", "spin", "--detach"))
+    assert run_match is not None
 
-    again = arco.arco("retry", found[1])
-    assert again.returncode == 2
-    assert again.stdout == ""
-    assert f"run {found[1]} is not over. Cancel it first, or wait for its end." in again.stderr
-    arco.done("cancel", found[1])
+    retry = arco.arco("retry", run_match[1])
+    assert retry.returncode == 2
+    assert retry.stdout == ""
+    assert f"run {run_match[1]} is not over. Cancel it first, or wait for its end." in retry.stderr
+    arco.done("cancel", run_match[1])
 
 
 def test_unknown_names_are_reported_in_one_sentence(arco: Served) -> None:
@@ -300,9 +300,9 @@ def test_ctrl_c_cancels_the_run_and_exits_with_130(arco: Served, project: Path) 
 
     assert process.returncode == 130, output
     assert "Cancelling the run" in output
-    found = RUN.search(output)
-    assert found is not None
-    assert arco.document("runs", found[1])["status"] == "CANCELLED"
+    run_match = RUN.search(output)
+    assert run_match is not None
+    assert arco.document("runs", run_match[1])["status"] == "CANCELLED"
     dozing.unlink(missing_ok=True)
 
 
@@ -313,9 +313,9 @@ def test_a_directory_is_enough_for_a_run_and_for_those_who_look_later(
 
     run = command.arco("run", "greet", *root, cwd=project)
     assert run.returncode == 0, run.stderr
-    found = RUN.search(run.stdout)
-    assert found is not None
-    assert f"arco runs {found[1]} --root {tmp_path / 'store'}" in run.stdout
-    shown = command.arco("runs", found[1], *root, cwd=project)
+    run_match = RUN.search(run.stdout)
+    assert run_match is not None
+    assert f"arco runs {run_match[1]} --root {tmp_path / 'store'}" in run.stdout
+    shown = command.arco("runs", run_match[1], *root, cwd=project)
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "greet@ds=2026-01-03" in shown.stdout

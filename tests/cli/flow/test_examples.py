@@ -34,15 +34,15 @@ def test_a_new_project_runs_and_then_has_nothing_to_do(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stdout + run.stderr
     assert "silver.visits        ds=2026-01-01..2026-01-05 (5)" in run.stdout
     assert run.stderr == ""
-    again = arco("run", *flags)
-    assert again.stdout == "Nothing to do: 11 partitions up to date.\n"
+    second_run = arco("run", *flags)
+    assert second_run.stdout == "Nothing to do: 11 partitions up to date.\n"
     drawn = arco("partitions", "silver.visits", *flags).stdout
     assert "2026-01  C C C C C" in drawn
 
     code = folder / "pipelines" / "visits.py"
     code.write_text(code.read_text().replace('seconds > 0")\n', 'seconds > 1")\n'))
-    told = json.loads(arco("plan", "--json", *flags).stdout)
-    reasons = {(each["asset"], each["reason"]) for each in told["tasks"]}
+    plan = json.loads(arco("plan", "--json", *flags).stdout)
+    reasons = {(each["asset"], each["reason"]) for each in plan["tasks"]}
     assert reasons == {
         ("silver.visits", "CODE_CHANGED"),
         ("gold.visits_by_page", "UPSTREAM_CHANGED"),
@@ -79,14 +79,14 @@ def test_of_the_shop_one_check_blocks_one_day_and_its_readers(tmp_path: Path, fo
     root = ("--root", str(tmp_path / "store"), "--no-fsync")
 
     run = arco("run", "--json", *flags, *root)
-    told = json.loads(run.stdout)
+    document = json.loads(run.stdout)
     assert run.returncode == 1
-    statuses = {each["key"]: each["status"] for each in told["tasks"]}
+    statuses = {each["key"]: each["status"] for each in document["tasks"]}
     assert {key for key, status in statuses.items() if status == "BLOCKED"} == BLOCKED
     assert {status for key, status in statuses.items() if key not in BLOCKED} == {"SUCCESS"}
     warned = {
         each["key"]
-        for each in told["tasks"]
+        for each in document["tasks"]
         if any(not check["passed"] and check["severity"] == "warn" for check in each["checks"])
     }
     assert warned == {"silver.orders@ds=2026-01-12"}

@@ -35,7 +35,7 @@ def arco(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture(autouse=True)
-def _here(monkeypatch: pytest.MonkeyPatch) -> None:
+def _work_in_shop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(SHOP)
 
 
@@ -43,14 +43,14 @@ def _here(monkeypatch: pytest.MonkeyPatch) -> None:
     "words", examples(plan._EXAMPLES) + examples(explain._EXAMPLES), ids=" ".join
 )
 def test_an_example_that_asks_is_answered(arco: Served, words: list[str]) -> None:
-    told = arco.arco(*words)
-    assert (told.stderr, told.returncode) == ("", 0)
+    result = arco.arco(*words)
+    assert (result.stderr, result.returncode) == ("", 0)
 
 
 @pytest.mark.parametrize("words", examples(run._EXAMPLES), ids=" ".join)
 def test_what_an_example_runs_can_be_planned(arco: Served, words: list[str]) -> None:
-    told = arco.arco("plan", *planned(words))
-    assert (told.stderr, told.returncode) == ("", 0)
+    result = arco.arco("plan", *planned(words))
+    assert (result.stderr, result.returncode) == ("", 0)
 
 
 def test_the_pools_of_the_examples_are_there() -> None:

@@ -30,7 +30,7 @@ def test_partitions_are_named_by_key_value_range_or_all(
 
 
 @pytest.mark.parametrize(
-    ("state", "named", "told"),
+    ("state", "named", "message"),
     [
         (DAYS, "2026-01-03", "silver.orders has no partition '2026-01-03': it has 3, such as"),
         (BOTH, "eu", "has no partition 'eu'"),
@@ -38,6 +38,6 @@ def test_partitions_are_named_by_key_value_range_or_all(
         (TableState(table_id="t"), "all", "no pipeline has made a partition"),
     ],
 )
-def test_what_does_not_exist_is_refused(state: TableState, named: str, told: str) -> None:
-    with pytest.raises(NotFound, match=told):
+def test_what_does_not_exist_is_refused(state: TableState, named: str, message: str) -> None:
+    with pytest.raises(NotFound, match=message):
         chosen_partitions("default.silver.orders", state, [named])

@@ -28,22 +28,22 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def marks(
-    *dimensions: Dimension, now: datetime = NOW, **known: PartitionMark
+    *dimensions: Dimension, now: datetime = NOW, **given_marks: PartitionMark
 ) -> tuple[Partitions, dict[str, PartitionMark]]:
     cut = Partitions(dimensions)
-    return cut, dict.fromkeys(cut.keys(now), PartitionMark.COMPLETE) | known
+    return cut, dict.fromkeys(cut.keys(now), PartitionMark.COMPLETE) | given_marks
 
 
-def lines(cut: Partitions, found: dict[str, PartitionMark]) -> list[str]:
-    return [line.plain for line in draw(lay_out(cut, found))]
+def lines(cut: Partitions, marks_by_key: dict[str, PartitionMark]) -> list[str]:
+    return [line.plain for line in draw(lay_out(cut, marks_by_key))]
 
 
 def test_days_are_a_calendar_with_a_row_for_each_month() -> None:
-    cut, found = marks(Daily("ds", start="2026-01-30", end="2026-02-04"))
-    found["ds=2026-01-31"] = PartitionMark.FAILED_NEVER_MADE
-    found["ds=2026-02-02"] = PartitionMark.MISSING
+    cut, marks_by_key = marks(Daily("ds", start="2026-01-30", end="2026-02-04"))
+    marks_by_key["ds=2026-01-31"] = PartitionMark.FAILED_NEVER_MADE
+    marks_by_key["ds=2026-02-02"] = PartitionMark.MISSING
 
-    assert lines(cut, found) == [
+    assert lines(cut, marks_by_key) == [
         "month    01      05        10        15        20        25        30",
         "2026-01                                                            C F",
         "2026-02  C . C",
@@ -51,9 +51,9 @@ def test_days_are_a_calendar_with_a_row_for_each_month() -> None:
 
 
 def test_hours_are_a_grid_with_a_row_for_each_day() -> None:
-    cut, found = marks(Hourly("h", start="2026-01-01T22", end="2026-01-02T02"))
+    cut, marks_by_key = marks(Hourly("h", start="2026-01-01T22", end="2026-01-02T02"))
 
-    assert lines(cut, found) == [
+    assert lines(cut, marks_by_key) == [
         "day         00    03    06    09    12    15    18    21",
         "2026-01-01                                              C C",
         "2026-01-02  C C",
@@ -62,11 +62,11 @@ def test_hours_are_a_grid_with_a_row_for_each_day() -> None:
 
 def test_an_hour_that_the_clocks_show_twice_has_a_place_of_its_own() -> None:
     summer = datetime(2026, 12, 1, tzinfo=UTC)
-    cut, found = marks(
+    cut, marks_by_key = marks(
         Hourly("h", start="2026-10-25T00", end="2026-10-26T00", tz="Europe/Paris"), now=summer
     )
 
-    drawing = lay_out(cut, found)
+    drawing = lay_out(cut, marks_by_key)
     assert isinstance(drawing, PartitionGrid)
     assert len(drawing.rows["2026-10-25"]) == 25
 
@@ -85,47 +85,51 @@ def test_a_list_has_a_row_for_each_value() -> None:
 
 
 def test_of_a_product_time_goes_down_and_the_rest_stands_beside_it() -> None:
-    cut, found = marks(
+    cut, marks_by_key = marks(
         Daily("ds", start="2026-01-01", end="2026-01-03"), Static("region", ["eu", "us"])
     )
-    found["ds=2026-01-02/region=us"] = PartitionMark.STALE
+    marks_by_key["ds=2026-01-02/region=us"] = PartitionMark.STALE
 
-    assert lines(cut, found) == ["ds          eu  us", "2026-01-01  C   C", "2026-01-02  C   S"]
+    assert lines(cut, marks_by_key) == [
+        "ds          eu  us",
+        "2026-01-01  C   C",
+        "2026-01-02  C   S",
+    ]
 
 
 def test_of_two_lists_the_first_goes_down() -> None:
-    cut, found = marks(Static("a", ["x", "y"]), Static("b", ["1", "2"]))
+    cut, marks_by_key = marks(Static("a", ["x", "y"]), Static("b", ["1", "2"]))
 
-    assert lines(cut, found) == ["a  1  2", "x  C  C", "y  C  C"]
+    assert lines(cut, marks_by_key) == ["a  1  2", "x  C  C", "y  C  C"]
 
 
 def test_a_hundred_thousand_hours_are_counted_by_month() -> None:
     late = datetime(2030, 1, 1, tzinfo=UTC)
-    cut, found = marks(Hourly("h", start="2018-01-01T00"), now=late)
-    assert len(found) > 100_000
+    cut, marks_by_key = marks(Hourly("h", start="2018-01-01T00"), now=late)
+    assert len(marks_by_key) > 100_000
 
-    drawing = lay_out(cut, found)
+    drawing = lay_out(cut, marks_by_key)
     assert isinstance(drawing, PartitionCounts)
     assert len(drawing.rows) == 12 * 12
     assert drawing.rows["2018-01"] == {PartitionMark.COMPLETE: 31 * 24}
-    assert len(lines(cut, found)) == 145
+    assert len(lines(cut, marks_by_key)) == 145
 
 
 def test_many_values_of_a_list_are_counted() -> None:
     cut = Partitions([Dynamic("customer")])
-    found = {f"customer={n:05}": PartitionMark.COMPLETE for n in range(10_000)}
-    found["customer=00007"] = PartitionMark.FAILED_NEVER_MADE
+    marks_by_key = {f"customer={n:05}": PartitionMark.COMPLETE for n in range(10_000)}
+    marks_by_key["customer=00007"] = PartitionMark.FAILED_NEVER_MADE
 
-    assert lines(cut, found) == [
+    assert lines(cut, marks_by_key) == [
         "customer  complete  failed, never made",
         "all          9,999                   1",
     ]
 
 
 def test_the_legend_counts_what_there_is() -> None:
-    told = legend([PartitionMark.COMPLETE, PartitionMark.COMPLETE, PartitionMark.MISSING])
+    legend_text = legend([PartitionMark.COMPLETE, PartitionMark.COMPLETE, PartitionMark.MISSING])
 
-    assert told.plain == "C complete 2   . missing 1"
+    assert legend_text.plain == "C complete 2   . missing 1"
 
 
 def test_a_mark_follows_from_status_and_data() -> None:
@@ -148,13 +152,15 @@ def test_a_mark_follows_from_status_and_data() -> None:
 
 
 def test_a_source_without_known_partitions_exists_for_planning() -> None:
-    whole = TableState(table_id="t", version="7")
-    told = TableState(table_id="t", version="7", keys=("ds=1",), statuses=("",), materials=("m",))
+    unpartitioned = TableState(table_id="t", version="7")
+    partitioned = TableState(
+        table_id="t", version="7", keys=("ds=1",), statuses=("",), materials=("m",)
+    )
 
     def marked(state: TableState, *existing: str, is_made: bool = False) -> list[PartitionMark]:
         return [*marks_of(TableIndex("t", state, is_made), existing, ()).values()]
 
-    assert marked(whole, "") == [PartitionMark.COMPLETE]
+    assert marked(unpartitioned, "") == [PartitionMark.COMPLETE]
     assert marked(TableState(), "") == [PartitionMark.MISSING]
-    assert marked(told, "ds=1", "ds=2") == [PartitionMark.COMPLETE, PartitionMark.MISSING]
-    assert marked(whole, "", is_made=True) == [PartitionMark.MISSING]
+    assert marked(partitioned, "ds=1", "ds=2") == [PartitionMark.COMPLETE, PartitionMark.MISSING]
+    assert marked(unpartitioned, "", is_made=True) == [PartitionMark.MISSING]

@@ -41,10 +41,10 @@ def test_rows_that_are_appended_again_are_announced_by_the_plan(
 ) -> None:
     print_plan(appended.plan(append_again=True))
     announced = [line for line in capsys.readouterr().out.splitlines() if "second time" in line]
-    again, stays = "--append-again adds the rows", "; the rows that were appended before stay"
+    adds, stays = "--append-again adds the rows", "; the rows that were appended before stay"
     assert announced == [
-        f"gold.a: {again} a second time, in those of gold.a, gold.b that have them{stays}",
-        f"gold.log {DAYS[0]}..2026-01-14: {again} of 2 partitions a second time{stays}",
+        f"gold.a: {adds} a second time, in those of gold.a, gold.b that have them{stays}",
+        f"gold.log {DAYS[0]}..2026-01-14: {adds} of 2 partitions a second time{stays}",
     ]
 
 

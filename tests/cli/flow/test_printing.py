@@ -37,9 +37,9 @@ def test_what_a_task_prints_is_in_its_log_and_not_on_stdout(project: Path) -> No
     assert "from nobody" in ran.stderr
     logs = arco("logs", document["run_id"], "chatty", "--root", "place", cwd=project)
     assert logs.stdout == "from the task\nINFO logged\n"
-    again = arco("run", "--root", "place", "--force", cwd=project)
-    assert again.returncode == 0
-    assert "from" not in again.stdout
+    second_run = arco("run", "--root", "place", "--force", cwd=project)
+    assert second_run.returncode == 0
+    assert "from" not in second_run.stdout
 
 
 @pytest.mark.parametrize("command", [("check",), ("plan", "--root", "place")])

@@ -35,19 +35,19 @@ class Stopping:
 
 
 def test_an_attempt_that_is_stopped_is_reported() -> None:
-    said: list[str] = []
-    counted = CountingExecutor(Stopping(lambda: counted.interrupt(TASK.attempt_id)), said.append)
+    lines: list[str] = []
+    counted = CountingExecutor(Stopping(lambda: counted.interrupt(TASK.attempt_id)), lines.append)
     counted.execute(TASK, AttemptLog())
-    assert said == ["start     t", "stopping  t", "cancelled t  it was stopped"]
+    assert lines == ["start     t", "stopping  t", "cancelled t  it was stopped"]
     assert counted.counts == {"CANCELLED": 1}
 
 
 def test_a_task_that_does_not_stop_is_reported_when_given_up_and_counted_once() -> None:
-    said: list[str] = []
-    counted = CountingExecutor(Stopping(lambda: counted.on_abandoned(TASK)), said.append)
+    lines: list[str] = []
+    counted = CountingExecutor(Stopping(lambda: counted.on_abandoned(TASK)), lines.append)
     counted.execute(TASK, AttemptLog())
-    assert said[1] == "given up  t  its code does not stop, and goes on alone"
-    assert said[2].startswith("cancelled t")
+    assert lines[1] == "given up  t  its code does not stop, and goes on alone"
+    assert lines[2].startswith("cancelled t")
     assert counted.counts == {"GIVEN_UP": 1}
 
 
@@ -60,14 +60,14 @@ def test_a_run_that_is_interrupted_ends_soon_and_the_next_begins_at_once(
 ) -> None:
     with stuck(tmp_path) as running:
         running.send_signal(asked)
-        said, _ = running.communicate(timeout=_SOON_S)
+        output, _ = running.communicate(timeout=_SOON_S)
         assert running.returncode == 130
-        assert "cancelled" in said
+        assert "cancelled" in output
     (tmp_path / "go").touch()
-    again = arco("run", "--root", "place", cwd=tmp_path)
-    assert again.returncode == 0, again.stdout + again.stderr
+    second_run = arco("run", "--root", "place", cwd=tmp_path)
+    assert second_run.returncode == 0, second_run.stdout + second_run.stderr
     # A lease that nobody had given back would have held it up for 15 s.
-    assert re.search(r"success in \d\.\ds", again.stdout), again.stdout
+    assert re.search(r"success in \d\.\ds", second_run.stdout), second_run.stdout
 
 
 def test_a_second_interrupt_is_obeyed_at_once(tmp_path: Path) -> None:

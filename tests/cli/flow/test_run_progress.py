@@ -15,11 +15,11 @@ SPEND = "gold.spend@ds=2026-01-05"
 
 
 def lines(*views: tuple[TaskView, ...]) -> list[str]:
-    said: list[str] = []
-    shown = ProgressLines(RunProgress(planned(ORDERS, SPEND)), said.append)
+    printed: list[str] = []
+    shown = ProgressLines(RunProgress(planned(ORDERS, SPEND)), printed.append)
     for number, tasks in enumerate(views, 1):
         shown.update(seen(*tasks, number=number))
-    return said
+    return printed
 
 
 def running(key: str, attempt: int = 1, phase: str = "") -> TaskView:
@@ -34,13 +34,13 @@ def running(key: str, attempt: int = 1, phase: str = "") -> TaskView:
 
 
 def test_a_task_that_succeeds_is_reported_twice() -> None:
-    said = lines(
+    printed = lines(
         (running(ORDERS),),
         (running(ORDERS, phase="writing"),),
         (done(ORDERS, check("a"), check("b"), rows=1_412),),
     )
 
-    assert said == [
+    assert printed == [
         f"start     {ORDERS}  missing",
         f"done      {ORDERS}  1,412 rows, 2 checks passed, 1.5s",
     ]
@@ -48,11 +48,11 @@ def test_a_task_that_succeeds_is_reported_twice() -> None:
 
 def test_a_partition_does_not_speak_to_the_terminal() -> None:
     loud = "silver.orders@customer=\x1b[2Jgone"
-    said: list[str] = []
-    shown = ProgressLines(RunProgress(planned(loud)), said.append)
+    printed: list[str] = []
+    shown = ProgressLines(RunProgress(planned(loud)), printed.append)
     shown.update(seen(running(loud)))
     shown.update(seen(done(loud), number=2))
-    assert said == [
+    assert printed == [
         "start     silver.orders@customer=\\x1b[2Jgone  missing",
         "done      silver.orders@customer=\\x1b[2Jgone  10 rows, 1.5s",
     ]
@@ -65,11 +65,11 @@ def test_dispatched_and_running_are_one_start() -> None:
 
 
 def test_another_attempt_is_another_start() -> None:
-    again = TaskView(
+    retry_wait = TaskView(
         key=ORDERS, status=TaskStatus.RETRY_WAIT, attempt=1, error="\nValueError: x\n  at y"
     )
 
-    assert lines((running(ORDERS),), (again,), (running(ORDERS, attempt=2),)) == [
+    assert lines((running(ORDERS),), (retry_wait,), (running(ORDERS, attempt=2),)) == [
         f"start     {ORDERS}  missing",
         f"again     {ORDERS}  ValueError: x",
         f"start     {ORDERS}  attempt 2",
@@ -143,8 +143,8 @@ def test_a_note_is_printed_at_the_end_and_is_no_warning() -> None:
 
 
 def test_another_attempt_says_why_the_one_before_failed() -> None:
-    again = msgspec.structs.replace(running(ORDERS, 2), previous_error="ValueError: x\nin a.py:3")
-    assert lines((running(ORDERS),), (again,))[-1] == (
+    retried = msgspec.structs.replace(running(ORDERS, 2), previous_error="ValueError: x\nin a.py:3")
+    assert lines((running(ORDERS),), (retried,))[-1] == (
         f"start     {ORDERS}  attempt 2; attempt 1 failed: ValueError: x"
     )
 

@@ -219,7 +219,7 @@ def test_a_partition_does_not_speak_to_the_terminal(capsys: pytest.CaptureFixtur
     assert all(line.isprintable() for line in (*lines, *capsys.readouterr().out.splitlines()))
 
 
-def test_a_run_that_was_cancelled_can_be_gone_on_with() -> None:
+def test_a_run_that_was_cancelled_can_be_continued() -> None:
     steps = [step for step, _ in ended(status=RunStatus.CANCELLED).next_steps("")]
     assert steps == [f"arco runs {RUN}", f"arco retry {RUN}"]
 
