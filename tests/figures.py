@@ -17,10 +17,10 @@ def figure(record_property: Callable[[str, object], None]) -> Figure:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     passed = terminalreporter.stats.get("passed", [])
-    said = sorted(
+    texts = sorted(
         text for report in passed for name, text in report.user_properties if name == _NAME
     )
-    if said:
+    if texts:
         terminalreporter.section("figures")
-    for text in said:
+    for text in texts:
         terminalreporter.line(text)

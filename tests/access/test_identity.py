@@ -81,8 +81,8 @@ async def test_without_identities_every_caller_is_the_local_user(value: str | No
 
 
 async def test_the_service_token_makes_a_service_of_its_scope() -> None:
-    known = await ServiceToken(SECRET, HERE).identify(f"Bearer {SECRET}")
-    assert known == Principal("client:service", HERE, role=PrincipalRole.SERVICE)
+    principal = await ServiceToken(SECRET, HERE).identify(f"Bearer {SECRET}")
+    assert principal == Principal("client:service", HERE, role=PrincipalRole.SERVICE)
 
 
 @pytest.mark.parametrize(

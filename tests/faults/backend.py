@@ -104,8 +104,8 @@ class Backend:
                     return Refusal.NO_SUCH_UPLOAD
                 return Upload(step.upload_id, f"part-{step.part}", stored)
             case AbortUpload():
-                found = self._uploads.forget(step.bucket, step.key, step.upload_id)
-                return Done() if found else Refusal.NO_SUCH_UPLOAD
+                forgotten = self._uploads.forget(step.bucket, step.key, step.upload_id)
+                return Done() if forgotten else Refusal.NO_SUCH_UPLOAD
 
     def _complete(self, complete: CompleteUpload) -> Result:
         made = self._uploads.assemble(complete)

@@ -90,9 +90,9 @@ class Bucket:
 
     def holds(self, key: str, condition: Condition) -> bool:
         """Whether `condition` is met by what is stored under `key` now."""
-        found = self._objects.get(key)
-        if found is not None:
-            return found.satisfies(condition)
+        stored = self._objects.get(key)
+        if stored is not None:
+            return stored.satisfies(condition)
         return condition.if_etag is None and condition.if_generation in (None, 0)
 
     def put(

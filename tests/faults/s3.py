@@ -101,10 +101,10 @@ class S3:
                 headers = self.object_headers(result.stored)
                 return Response(200, headers, described_bytes=len(result.stored.body))
             case Delete(batch=True), Deleted():
-                gone = [
+                deleted = [
                     f"<Deleted>{s3_xml.element('Key', key)}</Deleted>" for key in operation.keys
                 ]
-                return Response(200, XML, s3_xml.document("DeleteResult", *gone))
+                return Response(200, XML, s3_xml.document("DeleteResult", *deleted))
             case Delete(), Deleted():
                 if self.deleting_nothing_is_an_error and result.missing:
                     return self.refuse(Refusal.NOT_FOUND, "/".join(operation.keys))

@@ -32,7 +32,7 @@ def parse(body: bytes) -> ET.Element:
 
 def texts(root: ET.Element, name: str) -> tuple[str, ...]:
     """The text of every element of this name, in whatever namespace."""
-    return tuple(found.text or "" for found in root.iter() if found.tag.split("}")[-1] == name)
+    return tuple(node.text or "" for node in root.iter() if node.tag.split("}")[-1] == name)
 
 
 def listing(operation: List, page: Page, query: Mapping[str, str]) -> bytes:

@@ -14,8 +14,8 @@ every_dialect = pytest.mark.parametrize("wire", WIRES, ids=str)
 
 
 def stored(server: RunningServer, key: str) -> bytes | None:
-    found = server.objects(BUCKET).get(key)
-    return None if found is None else found.body
+    stored_object = server.objects(BUCKET).get(key)
+    return None if stored_object is None else stored_object.body
 
 
 def says(answer: Answer, expected: tuple[int, bytes]) -> bool:

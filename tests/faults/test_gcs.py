@@ -48,13 +48,13 @@ def test_metadata_has_size_time_tag_and_type(bucket: storage.Bucket) -> None:
     written = bucket.blob("k")
     written.metadata = {"by": "me"}
     written.upload_from_string(b"12345", content_type="text/csv")
-    found = bucket.get_blob("k")
-    assert found.size == 5
-    assert found.etag == written.etag
-    assert found.generation == written.generation
-    assert found.content_type == "text/csv"
-    assert found.metadata == {"by": "me"}
-    assert abs(found.updated - datetime.now(UTC)) < timedelta(seconds=5)
+    blob = bucket.get_blob("k")
+    assert blob.size == 5
+    assert blob.etag == written.etag
+    assert blob.generation == written.generation
+    assert blob.content_type == "text/csv"
+    assert blob.metadata == {"by": "me"}
+    assert abs(blob.updated - datetime.now(UTC)) < timedelta(seconds=5)
 
 
 def test_a_range_brings_its_bytes(bucket: storage.Bucket) -> None:

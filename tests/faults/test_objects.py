@@ -54,7 +54,7 @@ def test_a_listing_is_in_the_order_of_utf8_bytes() -> None:
 @pytest.mark.parametrize("delimiter", ["", "/"])
 def test_pages_of_any_size_add_up_to_the_whole(limit: int, delimiter: str) -> None:
     bucket = filled("x", "d/a", "d/b", "d/b/c", "d/bb", "d0", "e/f/g", "e/f/h", "z/")
-    whole = bucket.page("", "", delimiter, 100)
+    full_page = bucket.page("", "", delimiter, 100)
     keys: list[str] = []
     prefixes: list[str] = []
     start: str | None = ""
@@ -64,8 +64,8 @@ def test_pages_of_any_size_add_up_to_the_whole(limit: int, delimiter: str) -> No
         keys += [stored.key for stored in page.objects]
         prefixes += page.common_prefixes
         start = page.resume_at
-    assert keys == [stored.key for stored in whole.objects]
-    assert prefixes == list(whole.common_prefixes)
+    assert keys == [stored.key for stored in full_page.objects]
+    assert prefixes == list(full_page.common_prefixes)
 
 
 def test_a_delimiter_rolls_up_what_lies_below_the_prefix() -> None:

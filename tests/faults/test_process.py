@@ -43,14 +43,14 @@ def test_a_process_serves_and_takes_orders(address: str) -> None:
     assert ask("GET", f"{address}/bucket/k") == (200, b"1")
     assert ask("PUT", f"{address}/bucket/k", b"2")[0] == 200
 
-    told = json.loads(ask("GET", f"{address}/_faults")[1])
-    assert told["counts"] == {"get": {"200": 1}, "put": {"200": 1, "error_after": 1}}
-    assert [rule["struck"] for rule in told["rules"]] == [1]
+    state = json.loads(ask("GET", f"{address}/_faults")[1])
+    assert state["counts"] == {"get": {"200": 1}, "put": {"200": 1, "error_after": 1}}
+    assert [rule["struck"] for rule in state["rules"]] == [1]
 
     assert order(address, clear=True, ignore_conditions=True, page_limit=5) == 200
-    told = json.loads(ask("GET", f"{address}/_faults")[1])
-    assert told["rules"] == []
-    assert told["modes"] == {
+    state = json.loads(ask("GET", f"{address}/_faults")[1])
+    assert state["rules"] == []
+    assert state["modes"] == {
         "ignore_conditions": True,
         "writes_per_second_per_name": None,
         "page_limit": 5,

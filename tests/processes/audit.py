@@ -85,11 +85,11 @@ def _claim_acknowledged(
     """The acknowledged notes with their changes, each change once; and those that have none."""
     claimed, lost = [], []
     for note in journal.with_outcome(Outcome.DONE):
-        found = unclaimed.pop((note.commit or 0, note.object_id or ""), None)
-        if found is None or found.operation.operation != note.change.operation:
+        made = unclaimed.pop((note.commit or 0, note.object_id or ""), None)
+        if made is None or made.operation.operation != note.change.operation:
             lost.append(f"lost: {note.change.operation} of {note.change.mark} at {note.commit}")
         else:
-            claimed.append((note, found))
+            claimed.append((note, made))
     return claimed, lost
 
 
@@ -165,13 +165,13 @@ def _column(column: Document) -> Document:
 
 async def _stored(snapshot: Snapshot, object_id: str) -> Document:
     """The essence of an object as the reader finds it."""
-    found = await snapshot.find(object_id, dropped=True)
-    row = found.row
+    stored = await snapshot.find(object_id, dropped=True)
+    row = stored.row
     thing: Document = {
         "id": object_id,
         "name": row.name,
         "comment": row.comment,
-        "commit": found.commit,
+        "commit": stored.commit,
     }
     if row.dropped_at is not None:
         thing["dropped_at"] = row.dropped_at.isoformat().replace("+00:00", "Z")

@@ -36,10 +36,10 @@ class Client:
 
     async def replay(self, note: Note) -> None:
         """Send a change with a key again: the answer must be the same, and nothing may happen."""
-        again = await self._until_answered(note.change)
+        repeated = await self._until_answered(note.change)
         self._journal.replays += 1
-        if again.answer != note.answer:
-            self.blame(f"key of {note.change.mark}: first {note.answer}, then {again.answer}")
+        if repeated.answer != note.answer:
+            self.blame(f"key of {note.change.mark}: first {note.answer}, then {repeated.answer}")
 
     async def read(self, object_id: str) -> Document:
         """An object by its id, dropped or not; whoever was told that it is there must find it."""

@@ -39,8 +39,8 @@ def judge(report: SendReport, rows: list[tuple[int, str]]) -> list[str]:
         "never sent": numbers.keys() - report.done - report.unknown,
         "told otherwise": {number for number, words in rows if words != expected_row(number)},
     }
-    found = [f"{len(some)} {kind}: {sorted(some)[:10]}" for kind, some in kinds.items() if some]
-    return [*report.wrong, *found]
+    problems = [f"{len(some)} {kind}: {sorted(some)[:10]}" for kind, some in kinds.items() if some]
+    return [*report.wrong, *problems]
 
 
 def read_rows(deployment: EventDeployment, part: int) -> list[tuple[int, str]]:
@@ -55,16 +55,16 @@ def read_rows(deployment: EventDeployment, part: int) -> list[tuple[int, str]]:
 
 async def audit_apis(deployment: EventDeployment, report: SendReport) -> list[str]:
     """Every api counts the same in SQL."""
-    found = []
+    problems = []
     for api in deployment.apis:
         async with httpx2.AsyncClient(base_url=api.url, trust_env=False, timeout=120) as http:
             rows, distinct, total = await _ask(http, _COUNTED)
         most = report.done | report.unknown
         if rows != distinct or not len(report.done) <= rows <= len(most):
-            found.append(f"{api.url} counts {rows} rows about {distinct} facts")
+            problems.append(f"{api.url} counts {rows} rows about {distinct} facts")
         if not report.unknown and total != sum(report.done):
-            found.append(f"{api.url} adds up to {total}")
-    return found
+            problems.append(f"{api.url} adds up to {total}")
+    return problems
 
 
 async def _ask(http: httpx2.AsyncClient, sql: str) -> list[int]:
@@ -86,15 +86,15 @@ class Folds:
 async def audit_folds(store: Store) -> Folds:
     """What `judge_folds` finds in all domains."""
     commits: list[Commit] = []
-    found: list[str] = []
+    problems: list[str] = []
     events = 0
     for domain in TIER2:
         folds = [each async for each in folds_of(store, domain)]
         lines = {place: count async for place, count in lines_of(store, domain)}
-        found += [f"{domain}: {each}" for each in judge_folds(folds, lines)]
+        problems += [f"{domain}: {each}" for each in judge_folds(folds, lines)]
         commits += folds
         events += sum(lines.values())
-    return Folds(commits, events, found)
+    return Folds(commits, events, problems)
 
 
 def judge_folds(folds: list[Commit], lines: dict[Place, int]) -> list[str]:
@@ -105,17 +105,17 @@ def judge_folds(folds: list[Commit], lines: dict[Place, int]) -> list[str]:
         for stream, (first, last) in commit.streams.items()
         for seq in range(first, last + 1)
     )
-    found = [f"{place} was folded {count} times" for place, count in folded.items() if count > 1]
-    found += [
+    problems = [f"{place} was folded {count} times" for place, count in folded.items() if count > 1]
+    problems += [
         f"{place} was not folded" for place, count in lines.items() if count and not folded[place]
     ]
     counts = [commit.counts for commit in folds if commit.counts is not None]
-    counted, there = sum(each.events for each in counts), sum(lines.values())
-    if counted != there:
-        found.append(f"{there} lines are there, and {counted} were folded")
+    counted, stored = sum(each.events for each in counts), sum(lines.values())
+    if counted != stored:
+        problems.append(f"{stored} lines are there, and {counted} were folded")
     if any(each.late or each.quarantined for each in counts):
-        found.append("events came late or were quarantined")
-    return found
+        problems.append("events came late or were quarantined")
+    return problems
 
 
 async def folds_of(store: Store, domain: str) -> AsyncIterator[Commit]:
@@ -169,12 +169,12 @@ def figures(
 
 def recovery(kills: list[float], spans: list[tuple[float, float]]) -> list[float]:
     """How long after each kill something had ended that began after it, if no other kill came between."""
-    found = []
+    durations = []
     for at in kills:
         ends = [ended for began, ended in spans if began > at]
         if ends and not any(at < other < min(ends) for other in kills):
-            found.append(min(ends) - at)
-    return found
+            durations.append(min(ends) - at)
+    return durations
 
 
 def _words(seconds: list[float]) -> str:

@@ -31,7 +31,7 @@ async def under_load(deployment: Deployment, disturb: Disturbance, *, seed: int)
     ]
     stop = asyncio.Event()
     try:
-        await catalog_is_there(apis[0])
+        await wait_for_catalog(apis[0])
         await _make_common(clients[0])
         async with asyncio.TaskGroup() as group:
             for writer in writers:
@@ -44,7 +44,7 @@ async def under_load(deployment: Deployment, disturb: Disturbance, *, seed: int)
     return journal
 
 
-async def catalog_is_there(api: str) -> None:
+async def wait_for_catalog(api: str) -> None:
     """Until a new workspace has its first catalog: an API alone is ready before it has."""
     async with httpx2.AsyncClient(base_url=api, trust_env=False) as http:
 

@@ -56,8 +56,8 @@ class EventClient:
         await eventually(look, within_s=PATIENCE_S)
 
     async def health(self) -> dict[str, Any]:
-        found: dict[str, Any] = (await self.http.get("/health")).json()
-        return found
+        document: dict[str, Any] = (await self.http.get("/health")).json()
+        return document
 
     async def metric(self, name: str) -> float:
         text = (await self.http.get("/metrics")).text
@@ -82,29 +82,33 @@ def family(pid: int) -> dict[int, str]:
         except OSError:
             continue  # it has ended meanwhile
         parents[int(folder.name)] = int(stat[1])
-    found: dict[int, str] = {}
+    descendants: dict[int, str] = {}
     grown = {pid}
     while grown:
         grown = {child for child, parent in parents.items() if parent in grown}
-        found |= {child: commands[child] for child in grown}
-    return found
+        descendants |= {child: commands[child] for child in grown}
+    return descendants
 
 
 def of_spark(pid: int) -> dict[int, str]:
     """What of them is there for Spark: our child, its JVM, and the workers of that."""
     marks = ("tier2-worker", "org.apache.spark", "spark.daemon")
-    return {each: said for each, said in family(pid).items() if any(mark in said for mark in marks)}
+    return {
+        each: command
+        for each, command in family(pid).items()
+        if any(mark in command for mark in marks)
+    }
 
 
 def worker_of(pid: int) -> int:
     """The child that a server has for Spark."""
-    (found,) = [each for each, said in of_spark(pid).items() if "tier2-worker" in said]
-    return found
+    (worker,) = [each for each, command in of_spark(pid).items() if "tier2-worker" in command]
+    return worker
 
 
 def jvm_of(pid: int) -> int:
-    (found,) = [each for each, said in of_spark(pid).items() if "SparkSubmit" in said]
-    return found
+    (jvm,) = [each for each, command in of_spark(pid).items() if "SparkSubmit" in command]
+    return jvm
 
 
 def niceness(pid: int) -> int:

@@ -45,12 +45,12 @@ class EventDeployment:
         """The newest manifest of the busiest domain."""
         return (await manifests_of(self.store, EXECUTIONS_DOMAIN).head()).number
 
-    async def until_published(self, above: int) -> None:
+    async def until_published(self, last_number: int) -> None:
         """Until there is a manifest above a number."""
 
         async def look() -> bool:
             await asyncio.sleep(0.2)
-            return await self.number() > above
+            return await self.number() > last_number
 
         await eventually(look, within_s=PATIENCE_S)
 
@@ -75,14 +75,14 @@ class EventDeployment:
 
     def processes(self) -> dict[int, str]:
         """All that were started here and still live, be it below a server or left behind by one."""
-        found = {}
+        commands = {}
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 signs = (folder / "environ").read_bytes().split(b"\0")
                 if f"{SIGN}={self.sign}".encode() in signs:
                     command = (folder / "cmdline").read_text().replace("\0", " ")
-                    found[int(folder.name)] = command
-        return found
+                    commands[int(folder.name)] = command
+        return commands
 
 
 @dataclass(frozen=True)
@@ -159,12 +159,12 @@ class Killer:
 
     def _below(self, mark: str) -> list[int]:
         """The processes of Spark, below any server, whose command has a mark."""
-        found = [
+        processes = [
             each
             for compactor in self.deployment.compactors
             for each in of_spark(compactor.pid).items()
         ]
-        return [pid for pid, command in found if mark in command]
+        return [pid for pid, command in processes if mark in command]
 
     def _note(self, kind: str, pid: int) -> None:
         """For the figures, and in words for whoever looks for the cause of a failure in the logs."""

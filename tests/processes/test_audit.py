@@ -17,30 +17,32 @@ async def test_the_audit_finds_each_kind_of_lie(tmp_path: Path, runtime: Runtime
         journal = await under_load(deployment, changes(60), seed=4)
         reader = direct_reader(url, runtime)
 
-        async def found(notes: list[Note]) -> str:
+        async def find_problems(notes: list[Note]) -> str:
             lying = Journal(notes=notes, acks=journal.acks)
             return "\n".join(await audit_notes(reader, lying))
 
         notes = journal.notes
-        assert await found(notes) == ""
+        assert await find_problems(notes) == ""
         done = next(note for note in notes if note.document and note.change.marked)
         dropped = next(note for note in notes if note.outcome is Outcome.DONE and not note.document)
         for note in (done, dropped):
             # As if it had been refused, or made twice: the store holds a change that nobody claims.
-            assert "made twice" in await found(_without(notes, note))
+            assert "made twice" in await find_problems(_without(notes, note))
             for outcome in (Outcome.REFUSED, Outcome.TURNED_AWAY):
-                assert "though refused" in await found(_changed(notes, note, outcome=outcome))
+                assert "though refused" in await find_problems(
+                    _changed(notes, note, outcome=outcome)
+                )
             # As if the answer had been lost: that is no one's fault, and is not blamed.
-            assert await found(_changed(notes, note, outcome=Outcome.UNKNOWN)) == ""
+            assert await find_problems(_changed(notes, note, outcome=Outcome.UNKNOWN)) == ""
             # As if it had been lost: somebody was told of a change that is not there.
-            assert "lost" in await found(_changed(notes, note, commit=10_000))
-            assert "lost" in await found([*notes, note])
+            assert "lost" in await find_problems(_changed(notes, note, commit=10_000))
+            assert "lost" in await find_problems([*notes, note])
         assert done.document is not None
-        told = done.document | {"name": "another"}
-        assert "was told" in await found(_changed(notes, done, document=told))
+        other_document = done.document | {"name": "another"}
+        assert "was told" in await find_problems(_changed(notes, done, document=other_document))
         other = replace(done.change, mark="never-sent")
         lost = Note(other, Outcome.UNKNOWN)
-        assert "made twice" in await found([*_without(notes, done), lost])
+        assert "made twice" in await find_problems([*_without(notes, done), lost])
 
 
 async def test_the_audit_sees_a_store_that_was_tampered_with(

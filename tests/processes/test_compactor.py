@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from tests.processes.deployment import apart, api_alone, compactor_alone, place_of
-from tests.processes.load_run import catalog_is_there
+from tests.processes.load_run import wait_for_catalog
 from tests.processes.server import Server, eventually, running
 
 CATALOG = "/api/v1/catalogs/default"
@@ -43,8 +43,8 @@ class Pair:
 
     async def schemas(self) -> list[dict[str, Any]]:
         answer = await self.http.get(f"{CATALOG}/schemas")
-        found: list[dict[str, Any]] = answer.raise_for_status().json()["items"]
-        return found
+        schemas: list[dict[str, Any]] = answer.raise_for_status().json()["items"]
+        return schemas
 
     async def names(self) -> list[str]:
         return [schema["name"] for schema in await self.schemas()]
@@ -62,7 +62,7 @@ async def pair(root: Path) -> AsyncIterator[Pair]:
     deployment = apart(place_of(str(root / "store")), root, count=1)
     compactor, api = deployment.servers
     async with running(compactor, api), client(api) as http:
-        await catalog_is_there(api.url)
+        await wait_for_catalog(api.url)
         yield Pair(http, api, compactor)
 
 
@@ -104,7 +104,7 @@ async def test_an_api_that_comes_before_its_compactor_makes_the_first_catalog_wh
             assert refused.status_code == 503
             assert "retry-after" in refused.headers
             await compactor.start()
-            await catalog_is_there(api.url)
+            await wait_for_catalog(api.url)
             assert (await http.get("/health/ready")).status_code == 200
             made = await http.post("/api/v1/catalogs", json={"name": "sales"})
             assert made.status_code == 201
@@ -151,9 +151,9 @@ async def test_a_commit_that_a_slow_compactor_publishes_late_is_found_and_not_ma
 
         await eventually(look)
         late = {schema["name"]: schema for schema in await at.schemas()}
-        told = await at.answered("keyed", "k")
-        assert told.json() == late["keyed"]
-        assert (await at.create("keyed", "k")).content == told.content
+        repeated = await at.answered("keyed", "k")
+        assert repeated.json() == late["keyed"]
+        assert (await at.create("keyed", "k")).content == repeated.content
         assert (await at.create("keyed")).status_code == 409
         done = await at.names_changed("create_schema")
         assert sorted(done) == sorted(f"default.{name}" for name in late)

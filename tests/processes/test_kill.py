@@ -61,8 +61,8 @@ async def test_kill_9_again_and_again(
         deployment = (all_in_one if name == "up" else apart)(place_of(url), logs)
         kills = round(KILLS * _SHARES[name])
         working.append(killed(deployment, url, runtime, kills=kills, seed=seed))
-    for said in await asyncio.gather(*working):
-        figure(said)
+    for text in await asyncio.gather(*working):
+        figure(text)
 
 
 async def killed(

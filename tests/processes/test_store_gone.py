@@ -18,8 +18,8 @@ class Hole:
     """A proxy before a store that swallows everything once it is told to."""
 
     def __init__(self, target: str) -> None:
-        found = urlsplit(target)
-        self._host, self._port = found.hostname, found.port
+        url = urlsplit(target)
+        self._host, self._port = url.hostname, url.port
         self.swallows = False
         self.port = 0
 

@@ -88,8 +88,8 @@ async def test_once_compacts_all_there_is_and_then_does_not_even_start_spark(
         assert (run.returncode, run.stderr) == (0, "")
         assert run.stdout.startswith("Compacted 2 events in 1 commits: ")
         assert await at.executions() == ["a", "b"]
-    again = arco("compactor", "--once", "--root", tmp_path / "store")
-    assert (again.returncode, again.stdout) == (0, "There is nothing to compact.\n")
+    second_run = arco("compactor", "--once", "--root", tmp_path / "store")
+    assert (second_run.returncode, second_run.stdout) == (0, "There is nothing to compact.\n")
 
 
 @pytest.mark.parametrize(
@@ -136,9 +136,9 @@ async def test_a_spark_that_does_not_start_is_reported_and_retried_while_all_els
         server.send(signal.SIGTERM)
         assert await server.exit_code(within_s=30) == 0
         assert time.monotonic() - began < 15
-    told = [line for line in server.log.read_text().splitlines() if "Spark failed" in line]
-    assert told
-    assert "could not be" in told[0]
+    failure_lines = [line for line in server.log.read_text().splitlines() if "Spark failed" in line]
+    assert failure_lines
+    assert "could not be" in failure_lines[0]
     assert "Traceback" not in server.log.read_text()
 
 

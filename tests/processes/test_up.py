@@ -29,7 +29,7 @@ async def test_a_stop_under_load_is_clean_and_loses_nothing(
     deployment = all_in_one(place_of(url), tmp_path)
     (server,) = deployment.servers
 
-    async def stop_and_begin_again(journal: Journal) -> None:
+    async def restart_twice(journal: Journal) -> None:
         for _ in range(2):
             await changes(10)(journal)
             server.send(signal.SIGTERM)
@@ -38,7 +38,7 @@ async def test_a_stop_under_load_is_clean_and_loses_nothing(
         await changes(10)(journal)
 
     async with deployment.up():
-        journal = await under_load(deployment, stop_and_begin_again, seed=1)
+        journal = await under_load(deployment, restart_twice, seed=1)
         assert await audit(deployment, direct_reader(url, runtime), journal) == []
     assert len(journal.with_outcome(Outcome.DONE)) >= 20
 
@@ -127,15 +127,15 @@ def test_a_root_that_cannot_be_one_is_said_in_one_sentence(
 
 
 def _children(pid: int) -> list[int]:
-    found = []
+    children = []
     for status in Path("/proc").glob("[0-9]*/status"):
         try:
             parent = re.search(r"^PPid:\s+(\d+)$", status.read_text(), re.MULTILINE)
         except OSError:
             continue  # it has ended meanwhile
         if parent is not None and int(parent[1]) == pid:
-            found.append(int(status.parent.name))
-    return found
+            children.append(int(status.parent.name))
+    return children
 
 
 def _lives(pid: int) -> bool:

@@ -106,8 +106,8 @@ class Writer:
         return levels
 
     async def _read(self, object_id: str) -> Document:
-        found = await self._client.read(object_id)
-        if found["commit"] < self._acked[object_id]:
+        document = await self._client.read(object_id)
+        if document["commit"] < self._acked[object_id]:
             acked = self._acked[object_id]
-            self._client.blame(f"{object_id} was read at {found['commit']}, told {acked} before")
-        return found
+            self._client.blame(f"{object_id} was read at {document['commit']}, told {acked} before")
+        return document

@@ -85,9 +85,9 @@ def test_a_second_run_on_the_same_store_is_refused_with_the_holder_and_advice(
 
 def test_commands_that_only_read_work_beside_a_run_on_the_same_store(tmp_path: Path) -> None:
     def looked(*arguments: str) -> Any:
-        told = arco(*arguments, "--root", "place", "--json", cwd=tmp_path)
-        assert told.returncode == 0, told.stderr
-        return json.loads(told.stdout)
+        result = arco(*arguments, "--root", "place", "--json", cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)
 
     with stuck(tmp_path) as running:
         [listed] = looked("runs")["items"]
@@ -137,8 +137,8 @@ async def test_a_server_that_only_reads_does_not_hold_the_lock(
                 embedded_server(place, runtime, needs_coordinator=False)
             )
         for _ in range(2):
-            async with embedded_server(place, runtime) as here:
-                assert here.url.startswith("http://")
+            async with embedded_server(place, runtime) as server:
+                assert server.url.startswith("http://")
 
 
 def _state(
@@ -155,7 +155,7 @@ async def test_a_reader_sees_the_end_of_a_run_that_was_killed_before_or_meanwhil
     tmp_path: Path, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("arco.server.coordinator._DEAD_RUN_CHECK_MS", 200)
-    place, gone = (
+    place, failed_state = (
         WorkspaceAddress(root=str(tmp_path / "place")),
         ("FAILED", "its worker stopped reporting"),
     )
@@ -172,9 +172,9 @@ async def test_a_reader_sees_the_end_of_a_run_that_was_killed_before_or_meanwhil
             running.kill()
             running.wait()
         async with embedded_server(place, runtime, needs_coordinator=False) as after:
-            assert await _state(after, listed["run_id"])() == gone
+            assert await _state(after, listed["run_id"])() == failed_state
         ends_ms = runtime.clock.elapsed_ms() + 20_000
-        while await state() != gone:
+        while await state() != failed_state:
             assert runtime.clock.elapsed_ms() < ends_ms
             await runtime.clock.sleep(50)
         async with embedded_server(place, runtime):  # both have let go of it

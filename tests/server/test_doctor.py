@@ -31,9 +31,9 @@ def _report(output: str) -> dict[str, Any]:
 
 
 def _check(report: dict[str, Any], name: str) -> dict[str, Any]:
-    [found] = [each for each in report["checks"] if each["name"] == name]
-    assert isinstance(found, dict)
-    return found
+    [check] = [each for each in report["checks"] if each["name"] == name]
+    assert isinstance(check, dict)
+    return check
 
 
 def _store(root: Path) -> Path:
@@ -215,10 +215,10 @@ def test_a_file_system_in_memory_is_noted(
 ) -> None:
     monkeypatch.setattr("arco.storage.mounts.filesystem_of", lambda path: kind)
 
-    found = check_file_system(tmp_path)
+    finding = check_file_system(tmp_path)
 
-    assert (found.status, found.figure) == ("note", kind)
-    assert "gone after a restart" in found.next_step
+    assert (finding.status, finding.figure) == ("note", kind)
+    assert "gone after a restart" in finding.next_step
 
 
 def test_a_store_in_memory_is_noted() -> None:

@@ -41,8 +41,8 @@ class Compacting:
         return httpx2.get(f"{self.url}/metrics", trust_env=False).text
 
     def count(self, metric: str) -> float:
-        found = re.search(re.escape(metric) + r" (\S+)", self.metrics())
-        return 0 if found is None else float(found[1])
+        sample = re.search(re.escape(metric) + r" (\S+)", self.metrics())
+        return 0 if sample is None else float(sample[1])
 
     def await_metric(self, wanted: str) -> None:
         until_s = time.monotonic() + 30
@@ -75,10 +75,10 @@ def compacting(root: Path, *flags: str) -> Iterator[Compacting]:
         ) as process,
     ):
         assert process.stdout is not None
-        found = re.search(r"http://[0-9.]+:[0-9]+", process.stdout.readline())
+        url_match = re.search(r"http://[0-9.]+:[0-9]+", process.stdout.readline())
         try:
-            assert found is not None
-            yield Compacting(found[0], path)
+            assert url_match is not None
+            yield Compacting(url_match[0], path)
         finally:
             process.terminate()
     assert process.returncode == 0
@@ -184,8 +184,8 @@ async def test_the_janitor_of_arco_up_logs_such_tables_too(tmp_path: Path) -> No
         while server.janitor.runs < 2:
             await runtime.clock.sleep(10)
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
-    told = [line for line in lines if line["event"] == "collection of a table failed"]
-    assert sorted(line["table"] for line in told) == sorted(spoilt)
+    failures = [line for line in lines if line["event"] == "collection of a table failed"]
+    assert sorted(line["table"] for line in failures) == sorted(spoilt)
 
 
 def raising(problem: Exception) -> None:

@@ -98,6 +98,6 @@ def test_an_invalid_location_is_rejected_before_the_store_is_created(
 
 @pytest.mark.parametrize("command", ["up", "api"])
 def test_the_flag_is_in_the_help(command: str) -> None:
-    said = arco(command, "--help").stdout
-    assert "--allow-location URL" in said
-    assert "ARCO_ALLOW_LOCATION" in said
+    help_text = arco(command, "--help").stdout
+    assert "--allow-location URL" in help_text
+    assert "ARCO_ALLOW_LOCATION" in help_text

@@ -67,8 +67,8 @@ def test_a_failed_table_is_logged_once_for_each_type_of_error(runtime: Runtime) 
     for table in ("t", "t", "u", "t"):
         report(table, Unavailable("no answer came"))
     report("t", Corrupt("a secret value"))
-    said = [(line["table"], line["error"]) for line in lines(stream)]
-    assert said == [("t", "Unavailable"), ("u", "Unavailable"), ("t", "Corrupt")]
+    logged = [(line["table"], line["error"]) for line in lines(stream)]
+    assert logged == [("t", "Unavailable"), ("u", "Unavailable"), ("t", "Corrupt")]
     assert b"secret" not in stream.getvalue()
     assert b'{what="collection of a table"} 5.0' in metrics.render()
 
@@ -79,10 +79,10 @@ async def test_a_slow_start_is_logged_after_some_seconds_with_its_problem() -> N
         wait.retrying(Unavailable("the bucket of a secret"))
         for _ in range(10):
             await asyncio.sleep(0)
-    said = lines(stream)
-    assert len(said) > 1  # said again while it lasts
-    assert {(line["level"], line["error"]) for line in said} == {("warning", "Unavailable")}
-    assert all(line["event"].startswith("waiting for the store") for line in said)
+    logged = lines(stream)
+    assert len(logged) > 1  # said again while it lasts
+    assert {(line["level"], line["error"]) for line in logged} == {("warning", "Unavailable")}
+    assert all(line["event"].startswith("waiting for the store") for line in logged)
     assert clock.slept_ms[0] == 5_000
 
 
@@ -102,7 +102,7 @@ def test_the_result_of_an_inspection_is_logged_and_measured(runtime: Runtime) ->
         explanation="is missing",
         next_step="Restore it.",
     )
-    found = Inspection(
+    inspection = Inspection(
         domain="lineage",
         head=3,
         segments=9,
@@ -113,17 +113,17 @@ def test_the_result_of_an_inspection_is_logged_and_measured(runtime: Runtime) ->
         hints=("manifests/lineage/head.json",),
         troubles=(lost,),
     )
-    inspection_reporter(make_log(stream, runtime.clock), metrics)(found)
+    inspection_reporter(make_log(stream, runtime.clock), metrics)(inspection)
     sealed, hint, wrong = lines(stream)
-    assert (sealed["level"], sealed["stream"], hint["object"]) == ("info", "x", found.hints[0])
+    assert (sealed["level"], sealed["stream"], hint["object"]) == ("info", "x", inspection.hints[0])
     assert (wrong["level"], wrong["event"]) == ("error", "something is wrong in the store")
     assert (wrong["kind"], wrong["object"]) == ("segment", lost.path)
-    said = metrics.render()
+    rendered = metrics.render()
     for figure in (b"troubles", b"waiting_segments", b"lag_seconds", b"orphan_files"):
-        assert b'arco_inspection_%s{domain="lineage"}' % figure in said
-    assert b'arco_inspection_lag_seconds{domain="lineage"} 90.0' in said
-    told = [each.status.value for each in inspection_findings(found)]
-    assert told == ["ok", "note", "note", "note", "failed"]
+        assert b'arco_inspection_%s{domain="lineage"}' % figure in rendered
+    assert b'arco_inspection_lag_seconds{domain="lineage"} 90.0' in rendered
+    statuses = [each.status.value for each in inspection_findings(inspection)]
+    assert statuses == ["ok", "note", "note", "note", "failed"]
 
 
 def test_an_inspection_that_finds_nothing_logs_nothing(runtime: Runtime) -> None:
@@ -151,8 +151,8 @@ async def test_rounds_of_the_reconciler_are_counted_and_a_failed_one_is_logged()
     api.connection.mend()
     await reconciler.try_round()
 
-    said = [(line["event"], line.get("table")) for line in lines(stream)]
-    assert said == [
+    logged = [(line["event"], line.get("table")) for line in lines(stream)]
+    assert logged == [
         ("reconciliation failed", None),
         ("reconciliation of a table failed", table_id),
     ]

@@ -184,10 +184,10 @@ async def test_an_idle_child_ends_and_the_next_notification_starts_another(
         supervised.supervisor.notify("executions", "s")
         await supervised.until(SparkReady)
 
-        async def is_gone() -> bool:
+        async def is_waiting() -> bool:
             return supervised.supervisor.state == "waiting"
 
-        await eventually(is_gone)
+        await eventually(is_waiting)
         assert not any(isinstance(each, ChildExited) for each in supervised.messages)
         supervised.supervisor.notify("executions", "s")
         await supervised.until(SparkReady, 2)

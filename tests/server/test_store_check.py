@@ -72,9 +72,11 @@ class IsNotThere(CloudBackend):
 
 async def _findings(kind: type[CloudBackend], runtime: Runtime) -> dict[str, DoctorFinding]:
     backend = kind(MemoryStore(), runtime)
-    found = [each async for each in StoreCheck(backend, runtime, Scope(), "somewhere").findings()]
-    assert len({each.name for each in found}) == len(found)
-    return {each.name: each for each in found}
+    findings = [
+        each async for each in StoreCheck(backend, runtime, Scope(), "somewhere").findings()
+    ]
+    assert len({each.name for each in findings}) == len(findings)
+    return {each.name: each for each in findings}
 
 
 def _named(findings: dict[str, DoctorFinding], status: str) -> list[str]:

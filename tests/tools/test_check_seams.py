@@ -23,14 +23,14 @@ def _load() -> ModuleType:
 check_seams = _load()
 
 
-def _found(text: str, path: str = "ledger/append.py") -> list[str]:
+def _find_names(text: str, path: str = "ledger/append.py") -> list[str]:
     return [finding.name for finding in check_seams.check_text(text, path)]
 
 
 @pytest.mark.parametrize("module", sorted(check_seams.CLOCKS_AND_DICE))
 def test_a_module_of_time_randomness_or_concurrency_is_found_when_imported(module: str) -> None:
-    assert module in _found(f"import {module}")
-    assert _found(f"from {module} import anything") == [f"{module}.anything"]
+    assert module in _find_names(f"import {module}")
+    assert _find_names(f"from {module} import anything") == [f"{module}.anything"]
 
 
 @pytest.mark.parametrize("name", sorted(check_seams.NAMES))
@@ -39,10 +39,10 @@ def test_a_forbidden_name_is_found_however_it_is_reached(name: str) -> None:
     first, _, others = rest.partition(".")
     tail = f".{others}" if others else ""
 
-    assert _found(f"import {module}\nx = {name}()") == [name]
-    assert _found(f"import {module} as other\nx = other.{rest}") == [name]
-    assert name in _found(f"from {module} import {first} as other\nx = other{tail}()")
-    assert name in _found(
+    assert _find_names(f"import {module}\nx = {name}()") == [name]
+    assert _find_names(f"import {module} as other\nx = other.{rest}") == [name]
+    assert name in _find_names(f"from {module} import {first} as other\nx = other{tail}()")
+    assert name in _find_names(
         f"import {module}\nx = getattr({name.rpartition('.')[0]}, '{name.rpartition('.')[2]}')"
     )
 
@@ -69,11 +69,11 @@ def test_a_forbidden_name_is_found_however_it_is_reached(name: str) -> None:
     ],
 )
 def test_aliases_and_detours_are_followed(text: str, name: str) -> None:
-    assert name in _found(text)
+    assert name in _find_names(text)
 
 
 def test_an_import_of_a_computed_name_is_refused_because_it_cannot_be_checked() -> None:
-    assert _found("import importlib\nimportlib.import_module(name)") == ["a computed import"]
+    assert _find_names("import importlib\nimportlib.import_module(name)") == ["a computed import"]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_an_import_of_a_computed_name_is_refused_because_it_cannot_be_checked() 
     ],
 )
 def test_what_only_looks_alike_is_left_alone(text: str) -> None:
-    assert _found(text) == []
+    assert _find_names(text) == []
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_a_heavy_library_is_imported_in_its_home_and_nowhere_else(
 ) -> None:
     text = f"import {library}.something"
 
-    assert _found(text, home) == []
-    assert _found(text, elsewhere) == [library]
+    assert _find_names(text, home) == []
+    assert _find_names(text, elsewhere) == [library]
 
 
 def test_a_permit_covers_its_own_file_and_no_other(tmp_path: Path) -> None:
@@ -119,9 +119,9 @@ def test_a_permit_covers_its_own_file_and_no_other(tmp_path: Path) -> None:
     (core / "runtime.py").write_text("import random\nimport time\n")
     (core / "ids.py").write_text("import random\n")
 
-    found = [(finding.path, finding.name) for finding in check_seams.check(tmp_path)]
+    findings = [(finding.path, finding.name) for finding in check_seams.check(tmp_path)]
 
-    assert found == [("core/ids.py", "random"), ("core/runtime.py", "time")]
+    assert findings == [("core/ids.py", "random"), ("core/runtime.py", "time")]
 
 
 def test_a_permit_that_is_no_longer_needed_is_reported(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_a_java_that_is_new_enough_is_taken(path: Path, version: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("script", "problem"),
     [
         (None, "there is none"),
         ("echo 'get one from the internet' >&2; exit 1", "there is none"),
@@ -86,7 +86,7 @@ def test_a_java_that_is_new_enough_is_taken(path: Path, version: str) -> None:
     ],
 )
 def test_without_a_java_for_spark_it_says_what_to_install(
-    path: Path, script: str | None, said: str
+    path: Path, script: str | None, problem: str
 ) -> None:
     if script is not None:
         _put(path, "java", script)
@@ -94,7 +94,7 @@ def test_without_a_java_for_spark_it_says_what_to_install(
     run = _run("find_java", path=path)
 
     assert (run.returncode, run.stdout) == (1, "")
-    assert run.stderr.startswith(f"Spark needs Java 17 or newer, and {said}: install one")
+    assert run.stderr.startswith(f"Spark needs Java 17 or newer, and {problem}: install one")
     assert run.stderr.count("\n") == 1
 
 
