@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from arco.core.errors import InProgress, KeyExpired, Unavailable
+from arco.catalog.manifest import manifests_of
+from arco.core.errors import InProgress, KeyExpired, Unavailable, Unknown
+from arco.fold.tier1 import DOMAIN
 from arco.iceberg.after_commit import TableShape
 from arco.iceberg.namespaces import PropertiesUpdated
 from arco.iceberg.pointer_head import GRACE_MS
@@ -14,6 +16,7 @@ from arco.iceberg.reconciler import ReconcilerRound
 from arco.iceberg.wire import UpdatePropertiesRequest
 from arco.ledger.claim import MAX_REQUEST_MS
 from arco.ledger.idempotency import DEFAULT_LIFE_MS
+from arco.storage.roles import Role
 from tests.catalog.catalog_setup import SCOPE, is_down, names_in, new_catalog, until
 from tests.iceberg.engine.sample_metadata import ORDERS, column, update
 from tests.iceberg.iceberg_setup import (
@@ -318,6 +321,20 @@ async def test_a_claim_that_is_older_than_its_key_is_left_alone() -> None:
     assert (await _round(setup)).finalised == 0
     with pytest.raises(KeyExpired):
         await setup.b.mark("t", "x", key="k")
+
+
+async def test_a_claim_whose_evidence_was_collected_is_left_alone_and_is_no_failure() -> None:
+    setup, _ = await _quiet("t")
+    create = setup.a.create("new", key="k")
+    await dies_at_the_compactor(setup, setup.a, create, arrives=True)
+    await setup.b.create("later")
+    chain = manifests_of(setup.inner.store(Role.JANITOR), DOMAIN)
+    await chain.raise_floor((await chain.head()).number)
+    setup.pass_by(LONG_S)
+    done = await _round(setup)
+    assert (done.finalised, done.problems) == (0, 0)
+    with pytest.raises(Unknown):
+        await setup.b.create("new", key="k")
 
 
 async def test_a_claim_that_was_taken_over_late_lives_no_longer_for_that() -> None:

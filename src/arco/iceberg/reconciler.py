@@ -13,7 +13,7 @@ from arco.catalog.change import ClaimId
 from arco.catalog.model import TableFormat, TableRow
 from arco.catalog.pending_request import ChangeResult
 from arco.catalog.snapshot import list_tables
-from arco.core.errors import ArcoError, NotFound
+from arco.core.errors import ArcoError, NotFound, Unknown
 from arco.iceberg.after_commit import TableShape, is_reported
 from arco.iceberg.catalog_change import find_catalog_change
 from arco.iceberg.context import IcebergContext
@@ -136,13 +136,16 @@ class Reconciler:
         """Store the outcomes of claims whose requests have landed.
 
         A retry would find the same by itself as long as the evidence is kept. This makes it cheap, and
-        still works when the evidence is gone.
+        still works when the evidence is gone. Evidence that was collected before, as after a long outage,
+        leaves the outcome unknown until the key expires: that is no failure, and no round can change it.
         """
         async for key in unfinished_claims(self._context.store, most=_MAX_CLAIMS):
             try:
                 answer = await _landed_answer(self._context, self._transactions, key.claim)
                 if answer is not None and await key.finish(answer):
                     done.finalised += 1
+            except Unknown:
+                continue
             except ArcoError as problem:  # left to the next round, or to a retry
                 self._count(done, key.claim.request_id, problem)
 
