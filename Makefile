@@ -23,7 +23,7 @@ INTEROP_READY := .venv-interop/.ready
 PEERS_READY := .venv-peers/.ready
 AZURITE_READY := tests/azurite/node_modules/.ready
 
-.PHONY: help setup azurite jars java run demo test quick check sim differential fuzz bench interop docs lock clean
+.PHONY: help setup azurite jars java run demo test pytest quick check sim differential fuzz bench interop docs lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,9 +41,11 @@ run: java $(READY) ## Start Arco on ./.arco, run the shop of examples/shop on Sp
 demo: java $(READY) ## The same on a temporary directory; print the results, and stop
 	@$(BIN)/python tools/run_shop.py --demo --format $(FORMAT)
 
-# What waits for the network runs beside what computes.
-test: java ## Run setup and check, then all tests except sim and interop, on JOBS=3 processes
-	@$(MAKE) --no-print-directory -j 4 setup check
+# What waits, for the network or for other processes, runs beside what computes.
+test: java ## Run setup and check, and all tests except sim and interop on JOBS=3 processes
+	@$(MAKE) --no-print-directory -j 4 check pytest
+
+pytest: setup
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup
 
 quick: check ## Run check, then the tests that start no process, no Spark and no server: under two minutes

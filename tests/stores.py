@@ -57,6 +57,7 @@ class Bench:
     backend: Backend
     runtime: Runtime
     is_flat: bool  # whether keys are names only, so that `a` and `a/b` can both be objects
+    is_slow: bool = False  # an emulator that takes milliseconds of a core for a request
 
     def store(self, role: Role = Role.API, *, tenant: str = "default") -> Store:
         """A handle, without the probe that a process makes at start."""
@@ -185,7 +186,11 @@ def bench(request: pytest.FixtureRequest, runtime: Runtime) -> Bench:
     """Every kind of store in turn."""
     opened = open_bench(store_url(request.param, request), runtime)
     # MinIO keeps objects as directories and loses `a/b` from listings where there is an `a`.
-    return replace(opened, is_flat=False) if request.param == "minio" else opened
+    return replace(
+        opened,
+        is_flat=opened.is_flat and request.param != "minio",
+        is_slow=request.param in {"moto", "azurite"},
+    )
 
 
 @pytest.fixture

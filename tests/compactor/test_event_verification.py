@@ -155,13 +155,7 @@ async def test_segments_that_were_folded_are_counted_and_must_be_there() -> None
     missed = []
     for path in segments:
         raw = stored[full(path)]
-        for other in (
-            None,
-            raw[:-1],
-            raw + b"{}\n",
-            raw.replace(b'"payload":', b'"payload": '),
-            b"",
-        ):
+        for other in (None, raw.replace(b'"payload":', b'"payload": ')):
             put(stored, {full(path): other})
             problem = (await check(setup)).problem
             missed += [path] if problem is None or problem.kind is not ProblemKind.EVENT else []
