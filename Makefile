@@ -45,7 +45,7 @@ demo: java $(READY) ## The same on a temporary directory; print the results, and
 test: java ## Run setup and check, and all tests except sim and interop on JOBS=3 processes
 	@$(MAKE) --no-print-directory -j 4 check pytest
 
-pytest: setup
+pytest: setup ## Run the tests of make test, without make check; JOBS=3
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup
 
 quick: check ## Run check, then the tests that start no process, no Spark and no server: under two minutes
