@@ -14,7 +14,7 @@ from arco.catalog.manifest import BaseIndex, FileRef, Manifest, Ref, read_index,
 from arco.catalog.model import AnyRow, TableFormat, TableRow
 from arco.catalog.state_file import DecidedRows, RowSource, StateFile, read_rows
 from arco.core.lru_cache import LruCache
-from arco.core.tasks import Task
+from arco.core.shared_task import SharedTasks
 from arco.fold.table import StateTable
 from arco.storage.entry import Entry
 from arco.storage.store import Store
@@ -37,7 +37,7 @@ class StateFileCache:
         self._cache = LruCache[str, tuple[object, int]](
             capacity_bytes, lambda each: each[1], keep_newest=True
         )
-        self._reads: dict[str, Task[Any]] = {}
+        self._reads = SharedTasks[str, object](store.runtime.tasks)
 
     async def sources(self, table: StateTable, refs: Sequence[FileRef]) -> list[RowSource]:
         """The rows of files of one table, read in parallel."""
@@ -62,18 +62,7 @@ class StateFileCache:
         cached = self._cache.get(key)
         if cached is not None:
             return cached[0]
-        read_task = self._reads.get(key)
-        if read_task is None:
-            read_task = self._reads[key] = self._store.runtime.tasks.spawn(
-                self._read_once(key, read)
-            )
-        return await read_task.wait()
-
-    async def _read_once(self, key: str, read: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        try:
-            return await read()
-        finally:
-            self._reads.pop(key, None)
+        return await self._reads.run(key, read)
 
     async def _read_file(self, table: StateTable, ref: FileRef) -> RowSource:
         source = StateFile(table, await read_rows(self._store, table, ref))

@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from arco.catalog.committer import Committer
 from arco.catalog.ddl import TableName
@@ -13,7 +14,7 @@ from arco.catalog.unresolved_names import UnresolvedNames
 from arco.core.errors import ArcoError, Denied, DeniedMetadata, NotFound
 from arco.core.keyed_lock import KeyedLock
 from arco.core.runtime import Runtime
-from arco.core.tasks import Task
+from arco.core.shared_task import SharedTasks
 from arco.iceberg.after_commit import AfterCommit
 from arco.iceberg.engine.metadata import Metadata, decompress
 from arco.iceberg.errors import missing_file
@@ -70,7 +71,10 @@ class IcebergContext:
     published: PublicationLog = field(default_factory=lambda: PublicationLog(publication_of))
     rows: RowCache = field(default_factory=RowCache)
     config: bytes = b"{}"
-    _reading: dict[str, Task[LoadedMetadata]] = field(default_factory=dict)
+
+    @cached_property
+    def _reads(self) -> SharedTasks[str, LoadedMetadata]:
+        return SharedTasks(self.runtime.tasks)
 
     @property
     def runtime(self) -> Runtime:
@@ -81,10 +85,7 @@ class IcebergContext:
         cached = self.metadata_cache.get(location)
         if cached is not None:
             return cached
-        reading = self._reading.get(location)
-        if reading is None:
-            reading = self._reading[location] = self.runtime.tasks.spawn(self._read(location))
-        return await reading.wait()
+        return await self._reads.run(location, lambda: self._read(location))
 
     def read_ahead(self, entry: Entry) -> None:
         """Begin to read the file that a pointer names while the chain's head is being confirmed."""
@@ -104,8 +105,6 @@ class IcebergContext:
             raise missing_file(location) from missing
         except Denied as closed:
             raise DeniedMetadata(f"{location}: {closed}") from closed
-        finally:
-            del self._reading[location]
         loaded = LoadedMetadata(location, raw, config=self.config)
         self.metadata_cache.put(loaded)
         return loaded

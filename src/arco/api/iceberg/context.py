@@ -13,7 +13,7 @@ from arco.catalog.name import LEVEL, MAX_LEVELS
 from arco.catalog.pending_request import Caller
 from arco.core import json
 from arco.core.errors import Invalid
-from arco.core.tasks import Task
+from arco.core.shared_task import SharedTasks
 from arco.iceberg.loaded_metadata import LoadedMetadata, SnapshotsMode
 from arco.iceberg.service import Iceberg
 
@@ -33,7 +33,7 @@ class IcebergHandlerContext:
         self.services = services
         self.iceberg = iceberg
         self._tasks = services.runtime.tasks
-        self._encoding: dict[_Key, Task[tuple[bytes, bool]]] = {}
+        self._encoding = SharedTasks[_Key, tuple[bytes, bool]](self._tasks)
 
     async def catalog(self, call: Call[Any, Any]) -> str:
         """The name of the catalog in the path, which has its id or its name."""
@@ -73,16 +73,11 @@ class IcebergHandlerContext:
     ) -> tuple[bytes, bool]:
         """Encode large metadata in a thread, once for concurrent requests."""
         key = (id(loaded), form, gzip)
-        task = self._encoding.get(key)
-        if task is None:
-            task = self._encoding[key] = self._tasks.spawn(self._encode(key, loaded))
-        return await task.wait()
 
-    async def _encode(self, key: _Key, loaded: LoadedMetadata) -> tuple[bytes, bool]:
-        try:
-            return await self._tasks.in_thread(lambda: _encode_body(loaded, key[1], gzip=key[2]))
-        finally:
-            del self._encoding[key]
+        async def encode() -> tuple[bytes, bool]:
+            return await self._tasks.in_thread(lambda: _encode_body(loaded, form, gzip=gzip))
+
+        return await self._encoding.run(key, encode)
 
 
 def _encode_body(loaded: LoadedMetadata, form: SnapshotsMode, *, gzip: bool) -> tuple[bytes, bool]:
