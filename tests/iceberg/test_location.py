@@ -149,7 +149,9 @@ def test_a_workspace_in_memory_has_tables_too() -> None:
 
 def test_the_folder_of_a_staged_or_dropped_table_is_open_to_who_has_its_id() -> None:
     other = LOCATIONS.managed(OTHER)
-    table_location = LOCATIONS.table_location(other, table_id=OWN, also=frozenset({OTHER}))
+    table_location = LOCATIONS.table_location(
+        other, table_id=OWN, extra_owner_ids=frozenset({OTHER})
+    )
     assert table_location == TableLocation(other, f"warehouse/{OTHER}/", managed=True)
     file = f"{other}/metadata/00003-x.metadata.json"
     assert LOCATIONS.owner(file) == OTHER

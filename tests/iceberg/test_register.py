@@ -7,6 +7,7 @@ import pytest
 from arco.catalog.ddl import TableName
 from arco.catalog.model import TableRow
 from arco.core import json
+from arco.core.hashing import sha256_hex
 from arco.core.json import Json
 from arco.iceberg.engine.new_table import new_table
 from arco.iceberg.wire import RegisterTableRequest
@@ -56,6 +57,7 @@ async def test_a_registered_table_has_an_id_of_its_own_and_its_uuid() -> None:
     assert row.table_id != OTHER_UUID
     [first] = await setup.pointers(row.table_id)
     assert (first.operation, first.metadata_location) == ("register", location)
+    assert first.metadata_sha256 == sha256_hex(registered_table.raw)  # so that an edit is found
 
 
 async def _row(setup: IcebergSetup, name: str) -> TableRow:
@@ -189,6 +191,7 @@ async def test_overwriting_is_the_next_number_of_the_same_table() -> None:
     assert registered_table.location == newer
     assert marks_of(await setup.a.load("t")) == {"x"}
     first, second = await setup.pointers((await _row(setup, "t")).table_id)
+    assert second.metadata_sha256 == sha256_hex((await setup.b.load("t")).raw)
     assert (second.operation, second.previous_location) == ("register", first.metadata_location)
 
 

@@ -35,10 +35,11 @@ from arco.iceberg.errors import (
     no_such_namespace,
 )
 from arco.iceberg.idempotency import FixedIdsWork, error_answer, table_answer
+from arco.iceberg.loaded_metadata import LoadedMetadata
 from arco.iceberg.name_resolution import FullName, find_occupant, is_probably_free, release_name
 from arco.iceberg.pointer import Pointer, PointerOperation, pointer_of
 from arco.iceberg.pointer_head import PointerHead
-from arco.iceberg.prepared_commit import pointer_facts, prepare_commit, write_metadata
+from arco.iceberg.prepared_commit import prepare_commit, write_metadata
 from arco.iceberg.publication import published_attempt
 from arco.iceberg.table_paths import is_place_taken, paths_beside
 from arco.ledger.claim import Answer, Claim
@@ -51,11 +52,11 @@ _MAX_TRIES = 3
 
 @dataclass(frozen=True)
 class InitialMetadata:
-    """The first metadata of a table or view, and their location if they are stored already."""
+    """The first metadata of a table or view, and their file if they are stored already."""
 
     metadata: Metadata
-    location: str | None = None
-    also: frozenset[str] = frozenset()  # other ids whose managed location it may use
+    stored: LoadedMetadata | None = None
+    extra_owner_ids: frozenset[str] = frozenset()  # other ids whose managed location it may use
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Creation:
         initial = self.make(table_id)
         metadata = initial.metadata
         placed = context.locations.table_location(
-            str(metadata["location"]), table_id=table_id, also=initial.also
+            str(metadata["location"]), table_id=table_id, extra_owner_ids=initial.extra_owner_ids
         )
         uuid = pointer.table_uuid
         return AttachTable(
@@ -94,11 +95,14 @@ class Creation:
 
 
 def check_new_metadata(
-    context: IcebergContext, metadata: Metadata, table_id: str, also: frozenset[str] = frozenset()
+    context: IcebergContext,
+    metadata: Metadata,
+    table_id: str,
+    extra_owner_ids: frozenset[str] = frozenset(),
 ) -> None:
     """`Invalid` if a new object has a forbidden location or path, or columns that cannot be shown."""
     location = str(metadata["location"])
-    context.locations.table_location(location, table_id=table_id, also=also)
+    context.locations.table_location(location, table_id=table_id, extra_owner_ids=extra_owner_ids)
     check_property_sizes(properties_of(metadata))
     context.locations.check_properties(properties_of(metadata))
     context.locations.check_metadata(metadata, location)
@@ -320,12 +324,8 @@ async def write_first_pointer(
     initial, chain = creation.make(table_id), context.pointers.chain(table_id)
     nothing = Head(None, context.runtime.clock.elapsed_ms())
     try:
-        if initial.location is not None:
-            body = _pointer_to_stored(creation, initial, claim, transaction)
-            await hold.check()
-            await chain.append(nothing, body)
-            return body
-        task = published_attempt(None, initial.metadata)
+        # A registered file may be of a table that a pipeline made elsewhere.
+        task = None if initial.stored else published_attempt(None, initial.metadata)
         prepared = prepare_commit(
             context,
             initial.metadata,
@@ -335,6 +335,7 @@ async def write_first_pointer(
             operation=creation.operation,
             previous=None,
             transaction=transaction,
+            stored=initial.stored,
             # A new table has no earlier publications, so none are read.
             publication=None if task is None else task.publication(),
         )
@@ -344,22 +345,6 @@ async def write_first_pointer(
     except Unknown as unclear:  # without a name the table does not exist
         raise Unavailable("the first version could not be stored; retry") from unclear
     return prepared.pointer
-
-
-def _pointer_to_stored(
-    creation: Creation, initial: InitialMetadata, claim: Claim, transaction: str | None
-) -> Pointer:
-    """A pointer to a metadata file that exists already."""
-    return Pointer(
-        request_id=claim.request_id,
-        operation=creation.operation,
-        actor=creation.caller.actor,
-        engine=creation.caller.engine,
-        update_source=creation.caller.update_source,
-        metadata_location=str(initial.location),
-        transaction=transaction,
-        **pointer_facts(initial.metadata),
-    )
 
 
 def _is_abandoned(pointer: Pointer | None) -> bool:

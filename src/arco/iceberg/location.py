@@ -21,6 +21,7 @@ from arco.catalog.location import (
 )
 from arco.core.errors import Invalid
 from arco.core.json import Json
+from arco.iceberg.engine.shape import member
 
 WAREHOUSE = "warehouse/"
 LOCAL = "file://"
@@ -105,18 +106,18 @@ class Locations:
         return (self._resolver.root + managed_location(table_id)).rstrip("/")
 
     def table_location(
-        self, location: str, *, table_id: str, also: frozenset[str] = _NO_IDS
+        self, location: str, *, table_id: str, extra_owner_ids: frozenset[str] = _NO_IDS
     ) -> TableLocation:
         """The location of table `table_id` if it may be at `location`, else `Invalid`.
 
-        In the warehouse that is the folder of its id, or of an id in `also`: that of a staged create,
-        or of a dropped table that is registered again.
+        In the warehouse that is the folder of its id, or of one of `extra_owner_ids`: that of a staged
+        create, or of a dropped table that is registered again.
         """
         resolved, url = self._resolver.find(location), location.rstrip("/")
         if resolved.declared is not None:
             return TableLocation(url, resolved.normalized, managed=False)
         folder = resolved.key.removeprefix(WAREHOUSE)
-        if folder != table_id and folder not in also:
+        if folder != table_id and folder not in extra_owner_ids:
             raise Invalid(
                 f"{location} is not the location of this table: omit `location`, and Arco chooses one"
             )
@@ -176,7 +177,7 @@ class Locations:
         self.check_paths(_map(metadata, "properties"), table_location)
         for list_name in ("statistics", "partition-statistics"):
             for each in _list(metadata, list_name):
-                self._inside(_text(_field(each, "statistics-path"), list_name), table_location)
+                self._inside(_text(member(each, "statistics-path"), list_name), table_location)
 
     def check_updates(
         self,
@@ -186,7 +187,7 @@ class Locations:
         is_create: bool = False,
         may_move: bool = False,
         table_id: str = "",
-        also: frozenset[str] = _NO_IDS,
+        extra_owner_ids: frozenset[str] = _NO_IDS,
     ) -> str:
         """The table's location after `updates`, or `Invalid` if they name a forbidden location.
 
@@ -198,7 +199,9 @@ class Locations:
                 continue
             new_location = _text(update.get("location"), "location").rstrip("/")
             if is_create:
-                location = self.table_location(new_location, table_id=table_id, also=also).url
+                location = self.table_location(
+                    new_location, table_id=table_id, extra_owner_ids=extra_owner_ids
+                ).url
             elif new_location != location.rstrip("/"):
                 location = self._moved(location, new_location, may_move=may_move)
         for update in updates:
@@ -236,13 +239,13 @@ class Locations:
             for field in ("removals", "removed"):
                 self.check_properties(_text(each, field) for each in _list(update, field))
         elif action in ("set-statistics", "set-partition-statistics"):
-            path = _field(update.get(str(action).removeprefix("set-")), "statistics-path")
+            path = member(update.get(str(action).removeprefix("set-")), "statistics-path")
             self._inside(_text(path, "statistics-path"), table_location)
         elif action == "add-snapshot":
             self._check_snapshot(update.get("snapshot"), table_location)
 
     def _check_snapshot(self, snapshot: Json, table_location: str) -> None:
-        path, inline = _field(snapshot, "manifest-list"), _field(snapshot, "manifests")
+        path, inline = member(snapshot, "manifest-list"), member(snapshot, "manifests")
         if path is not None:
             self._inside(_text(path, "manifest-list"), table_location)
         if isinstance(inline, list):  # format version 1 may have no manifest list
@@ -284,10 +287,6 @@ def _text(value: Json, label: str) -> str:
     if not isinstance(value, str):
         raise Invalid(f"{label} is not text")
     return value
-
-
-def _field(value: Json, name: str) -> Json:
-    return value.get(name) if isinstance(value, dict) else None
 
 
 def _map(holder: Mapping[str, Json], name: str) -> dict[str, Json]:

@@ -274,7 +274,7 @@ class MultiTableCommitWork:
             transaction=transaction,
             base=base.metadata,
             # A table without updates takes part too, so that no other request changes it meanwhile.
-            stored=table_head.location if metadata is base.metadata else None,
+            stored=base if metadata is base.metadata else None,
         )
         return _PreparedTable(table_id, change.name, prepared, table_head.chain_head, base)
 

@@ -57,7 +57,9 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     actor: str
     metadata_location: str
     previous_location: str | None = None
-    metadata_sha256: str | None = None  # of the JSON, uncompressed; None for a registered file
+    metadata_sha256: str | None = (
+        None  # of the JSON, uncompressed; None in entries of older versions
+    )
     table_uuid: str | None = None
     engine: str | None = None
     update_source: str = "iceberg_rest"

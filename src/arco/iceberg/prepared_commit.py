@@ -80,28 +80,31 @@ def prepare_commit(
     previous: str | None,
     updates: Sequence[dict[str, Json]] = (),
     transaction: str | None = None,
-    stored: str | None = None,
+    stored: LoadedMetadata | None = None,
     base: Metadata | None = None,
     publication: Publication | None = None,
 ) -> PreparedCommit:
-    """Prepare metadata for pointer `number`; `stored` is its location if the file exists.
+    """Prepare metadata for pointer `number`; `stored` is its file if that exists already.
 
     `Invalid` if the columns differ from the base and the catalog cannot show them.
     """
-    location = stored or context.locations.metadata_file(
-        str(metadata["location"]),
-        properties_of(metadata),
-        number,
-        str(new_object_id(context.runtime)),
-    )
-    raw = b"" if stored else encode_metadata(metadata)
+    if stored is not None and stored.location is not None:
+        location, raw = stored.location, stored.raw
+    else:
+        location = context.locations.metadata_file(
+            str(metadata["location"]),
+            properties_of(metadata),
+            number,
+            str(new_object_id(context.runtime)),
+        )
+        raw = encode_metadata(metadata)
     pointer = Pointer(
         request_id=request_id,
         operation=operation,
         actor=caller.actor,
         metadata_location=location,
         previous_location=previous,
-        metadata_sha256=sha256_hex(raw) if raw else None,
+        metadata_sha256=sha256_hex(raw),
         engine=caller.engine,
         update_source=caller.update_source,
         changed=tuple(dict.fromkeys(str(update.get("action")) for update in updates)),

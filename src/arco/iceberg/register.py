@@ -113,9 +113,11 @@ def _creation(
 ) -> Creation:
     """The creation of a table or view whose metadata file exists."""
     owner = context.locations.owner(str(stored.metadata["location"]))
-    also = frozenset() if owner is None else frozenset({owner})
-    initial = InitialMetadata(stored.metadata, stored.location, also)
-    check_new_metadata(context, stored.metadata, str(new_object_id(context.runtime)), also)
+    extra_owner_ids = frozenset() if owner is None else frozenset({owner})
+    initial = InitialMetadata(stored.metadata, stored, extra_owner_ids)
+    check_new_metadata(
+        context, stored.metadata, str(new_object_id(context.runtime)), extra_owner_ids
+    )
     return Creation(name, kind, caller, PointerOperation.REGISTER, lambda _: initial)
 
 
@@ -155,6 +157,6 @@ class OverwriteWork(CommitWork):
             request_id=claim.request_id,
             operation=PointerOperation.REGISTER,
             previous=table_head.location,
-            stored=self._stored.location,
+            stored=self._stored,
             base=base.metadata,
         )

@@ -17,6 +17,7 @@ from arco.core.errors import Conflict, Invalid, LocationTaken, UnreservedPath
 from arco.core.json import Json
 from arco.iceberg.context import IcebergContext
 from arco.iceberg.engine.metadata import Metadata, objects_of
+from arco.iceberg.engine.shape import member
 from arco.iceberg.errors import message_with_advice
 from arco.iceberg.location import PATHS, Locations
 
@@ -94,7 +95,7 @@ def path_changes(
         action = update.get("action")
         if action in ("set-statistics", "set-partition-statistics"):
             statistics = update.get(str(action).removeprefix("set-"))
-            added |= set(_texts([_field(statistics, "statistics-path")])) - before
+            added |= set(_texts([member(statistics, "statistics-path")])) - before
         elif action == "add-snapshot":
             written += _listed_by(update.get("snapshot"))
     if not (added or after or written):
@@ -210,14 +211,10 @@ def _manifest_lists(metadata: Metadata) -> list[str]:
 
 def _listed_by(snapshot: Json) -> list[str]:
     """The manifest list of a snapshot, or its manifests in format version 1."""
-    inline = _field(snapshot, "manifests")
+    inline = member(snapshot, "manifests")
     return _texts(
-        [_field(snapshot, "manifest-list"), *(inline if isinstance(inline, list) else [])]
+        [member(snapshot, "manifest-list"), *(inline if isinstance(inline, list) else [])]
     )
-
-
-def _field(value: Json, name: str) -> Json:
-    return value.get(name) if isinstance(value, dict) else None
 
 
 def _texts(values: Iterable[Json]) -> list[str]:

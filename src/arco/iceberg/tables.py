@@ -216,7 +216,7 @@ def staged_creation(
     defaults: dict[str, Json] = {"action": "set-properties", "updates": {**NEW_TABLE}}
     updates: list[dict[str, Json]] = [defaults, *request.updates]
 
-    also: frozenset[str] = frozenset() if wanted_id is None else frozenset({wanted_id})
+    extra_owner_ids: frozenset[str] = frozenset() if wanted_id is None else frozenset({wanted_id})
 
     def build(table_id: str) -> InitialMetadata:
         all_updates = list(updates)
@@ -227,12 +227,12 @@ def staged_creation(
             all_updates.append({"action": "set-location", "location": location})
         now_ms = context.runtime.clock.now_ms()
         context.locations.check_updates(
-            all_updates, None, is_create=True, table_id=table_id, also=also
+            all_updates, None, is_create=True, table_id=table_id, extra_owner_ids=extra_owner_ids
         )
         metadata = apply_updates(None, all_updates, now_ms=now_ms, previous_location=None)
-        check_new_metadata(context, metadata, table_id, also)
+        check_new_metadata(context, metadata, table_id, extra_owner_ids)
         check_strays(context.locations, metadata)
-        return InitialMetadata(metadata, also=also)
+        return InitialMetadata(metadata, extra_owner_ids=extra_owner_ids)
 
     make = build_once(build)
     make(wanted_id or str(new_object_id(context.runtime)))

@@ -20,6 +20,11 @@ def as_object(value: Json, label: str) -> Object:
     return value
 
 
+def member(value: Json, name: str) -> Json:
+    """A member of a JSON object; None if it has none, or is no object."""
+    return value.get(name) if isinstance(value, dict) else None
+
+
 def as_list(value: Json, label: str) -> list[Json]:
     """`value`, which must be a JSON array."""
     if not isinstance(value, list):
