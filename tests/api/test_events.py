@@ -52,7 +52,7 @@ def test_every_example_of_an_event_is_accepted_unless_only_arco_may_send_it(
     for kind in KINDS:
         event = started(event_type=kind.name, event_version=kind.version, payload=kind.example)
         answer = post(http, event)
-        assert answer.status_code == (422 if kind.ours else 200), (kind.name, answer.text)
+        assert answer.status_code == (422 if kind.is_internal else 200), (kind.name, answer.text)
 
 
 def test_bad_lines_are_refused_by_number_and_the_other_lines_stored(

@@ -37,7 +37,7 @@ def _entry(kind: EventKind) -> str:
     domain = "that of the line" if kind.domain == ANY_DOMAIN else f"`{kind.domain}`"
     lines = [f"\n### {kind.name}", "", kind.summary]
     lines += [
-        f"Version {kind.version}, domain {domain}.{' Only Arco sends it.' * kind.ours}",
+        f"Version {kind.version}, domain {domain}.{' Only Arco sends it.' * kind.is_internal}",
         "",
     ]
     lines += ["| field | type | default |", "|---|---|---|", *_fields(kind.type.payload), ""]

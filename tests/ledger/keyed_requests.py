@@ -40,12 +40,12 @@ class Create:
         return claim.ids
 
     async def find(self, claim: Claim) -> Answer | None:
-        evidence = (await find_evidence(self.chain, claim, request_ids)).mine
+        evidence = (await find_evidence(self.chain, claim, request_ids)).landed
         return None if evidence is None else answer(claim)
 
     async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
         evidence = await find_evidence(self.chain, claim, request_ids)
-        if evidence.mine is not None:
+        if evidence.landed is not None:
             return answer(claim)
         if self.refuse:
             return Answer(status=409)

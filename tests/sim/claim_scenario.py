@@ -101,13 +101,13 @@ class CountOn:
 
     async def find(self, claim: Claim) -> Answer | None:
         seen = await find_evidence(self._chain, claim, _request_ids)
-        return None if seen.mine is None else _success(seen.mine.body(Step))
+        return None if seen.landed is None else _success(seen.landed.body(Step))
 
     async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:
         while True:
             seen = await find_evidence(self._chain, claim, _request_ids)
-            if seen.mine is not None:
-                return _success(seen.mine.body(Step))
+            if seen.landed is not None:
+                return _success(seen.landed.body(Step))
             counter = _counter(seen.head)
             if counter % 3 == self._request.shuns:
                 return Answer(status=409, body=msgspec.Raw(json.encode(self._request.name)))

@@ -104,11 +104,11 @@ class ChangeWork:
 
     async def find(self, claim: Claim) -> Answer | None:
         evidence = await find_evidence(self._reader.chain, claim, committed_requests)
-        if evidence.mine is None:
+        if evidence.landed is None:
             self._absent_up_to = evidence.head.number
             return None
         return self._renderer.done(
-            await read_change_result(self._reader, claim.request_id, evidence.mine.number)
+            await read_change_result(self._reader, claim.request_id, evidence.landed.number)
         )
 
     async def perform(self, claim: Claim, hold: ClaimHold) -> Answer:

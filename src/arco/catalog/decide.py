@@ -52,7 +52,7 @@ from arco.catalog.decision import (
 from arco.catalog.lookup import Lookup
 from arco.catalog.model import CatalogRow, SchemaRow, TableRow
 from arco.catalog.name import check_name, print_dotted
-from arco.catalog.place import take_place
+from arco.catalog.place import reserve_location
 
 
 async def undrop(view: Lookup, request: Undrop, context: DecisionContext) -> Decision:
@@ -72,7 +72,7 @@ async def undrop(view: Lookup, request: Undrop, context: DecisionContext) -> Dec
         return await _undrop_schema(view, row, name, context)
     await refuse_taken_table(view, row.schema_id, name)
     table: TableRow = updated(row, context, dropped_at=None, name=name)
-    place_rows = await take_place(view, table, context)
+    place_rows = await reserve_location(view, table, context)
     columns = await live_columns(view, table.table_id)
     return await table_decision(view, "undrop", table, columns, *place_rows)
 

@@ -51,7 +51,7 @@ from arco.catalog.model import (
     uuid_name,
 )
 from arco.catalog.name import check_name
-from arco.catalog.place import refuse_taken_since, take_place, take_places
+from arco.catalog.place import refuse_taken_since, reserve_location, reserve_locations
 from arco.core.errors import AlreadyExists, Conflict, Invalid, NotFound
 
 _MAX_UUID = 128
@@ -87,7 +87,7 @@ async def attach_table(view: Lookup, request: AttachTable, context: DecisionCont
     )
     alias = await _take_uuid(view, row)
     paths = [check_attached(path, context.rules.own_roots) for path in request.paths]
-    places = await take_places(view, row, paths, context)
+    places = await reserve_locations(view, row, paths, context)
     rows: tuple[AnyRow, ...] = (object_row(row), *columns, version, *alias, *places)
     return await table_decision(view, f"create_{row.kind.lower()}", row, columns, *rows)
 
@@ -134,7 +134,7 @@ async def restore_table(view: Lookup, request: RestoreTable, context: DecisionCo
     row = updated(old, context, dropped_at=None, name=name, born=_number(request.born))
     alias = await _take_uuid(view, row)
     await refuse_taken_since(view, row)
-    place_rows = await take_place(view, row, context)
+    place_rows = await reserve_location(view, row, context)
     columns = await live_columns(view, row.table_id)
     return await table_decision(view, "undrop", row, columns, *alias, *place_rows)
 
@@ -158,7 +158,7 @@ async def reserve_place(view: Lookup, request: ReservePlace, context: DecisionCo
     row = await _table(view, request.table_id, request.expected)
     location = check_attached(request.location, context.rules.own_roots)
     relocated = msgspec.structs.replace(row, location=location)
-    place_rows = await take_place(view, relocated, context)
+    place_rows = await reserve_location(view, relocated, context)
     columns = await live_columns(view, row.table_id)
     decision = await table_decision(view, "reserve_place", row, columns, *place_rows)
     return replace(decision, at=context.at)

@@ -38,7 +38,7 @@ from arco.catalog.location import check_location, managed_location
 from arco.catalog.lookup import Lookup
 from arco.catalog.model import AnyRow, ColumnRow, TableFormat, TableRow, TableType
 from arco.catalog.name import check_name, print_dotted
-from arco.catalog.place import leave_place, take_place
+from arco.catalog.place import release_location, reserve_location
 from arco.core.errors import AlreadyExists, Invalid, NotFound
 
 
@@ -74,7 +74,7 @@ async def create_table(view: Lookup, request: CreateTable, context: DecisionCont
     row = msgspec.convert(
         values | description_fields(request, context) | creation_fields(context), TableRow
     )
-    place_rows = await take_place(view, row, context) if external else ()
+    place_rows = await reserve_location(view, row, context) if external else ()
     return await table_decision(
         view, "create_table", row, columns, object_row(row), *columns, version, *place_rows
     )
@@ -112,7 +112,7 @@ async def dropped_table(
 ) -> Decision:
     """A decision that drops a table and gives up its location."""
     columns = await live_columns(view, row.table_id)
-    place_rows = await leave_place(view, row, context)
+    place_rows = await release_location(view, row, context)
     dropped = updated(row, context, dropped_at=context.at)
     return await table_decision(view, operation, dropped, columns, *place_rows)
 

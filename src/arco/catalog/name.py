@@ -187,10 +187,11 @@ def print_dotted(parts: Sequence[str]) -> str:
     """
     if not parts:
         raise Invalid("a dotted name has at least one part")
-    return ".".join(map(_quote, parts))
+    return ".".join(map(quote_name_part, parts))
 
 
-def _quote(part: str) -> str:
+def quote_name_part(part: str) -> str:
+    """A part of a dotted name, in double quotes if it contains a dot or a quote."""
     if "." not in part and '"' not in part:
         return part
     doubled = part.replace('"', '""')

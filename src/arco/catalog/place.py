@@ -19,7 +19,9 @@ from arco.core.errors import Conflict
 _EXCLUSIVE = frozenset({TableFormat.ICEBERG})
 
 
-async def take_place(view: Lookup, row: TableRow, context: DecisionContext) -> tuple[PlaceRow, ...]:
+async def reserve_location(
+    view: Lookup, row: TableRow, context: DecisionContext
+) -> tuple[PlaceRow, ...]:
     """The row that records the location of a table; `Conflict` if it overlaps that of another."""
     if row.location is None:
         return ()
@@ -34,14 +36,14 @@ async def take_place(view: Lookup, row: TableRow, context: DecisionContext) -> t
     return (msgspec.convert(values | creation_fields(context), PlaceRow),)
 
 
-async def take_places(
+async def reserve_locations(
     view: Lookup, row: TableRow, paths: Sequence[str], context: DecisionContext
 ) -> tuple[PlaceRow, ...]:
     """The rows for the location of a table and its other paths; each location is recorded once."""
     rows: dict[str, PlaceRow] = {}
     for location in (row.location, *paths):
         relocated = msgspec.structs.replace(row, location=location)
-        for place_row in await take_place(view, relocated, context):
+        for place_row in await reserve_location(view, relocated, context):
             rows.setdefault(place_row.location, place_row)
     return tuple(rows.values())
 
@@ -52,7 +54,7 @@ async def refuse_taken_since(view: Lookup, row: TableRow) -> None:
         await _refuse_overlap(view, row, stored.row.location)
 
 
-async def leave_place(
+async def release_location(
     view: Lookup, row: TableRow, context: DecisionContext
 ) -> tuple[PlaceRow, ...]:
     """The row that gives up the location of a table."""
@@ -71,8 +73,8 @@ async def _refuse_overlap(view: Lookup, row: TableRow, location: str) -> None:
             continue
         if await view.is_held(other.table_id):
             raise _overlap_conflict()
-    maker = managed_by(location)
-    if maker is not None and maker != row.table_id and await view.is_held(maker):
+    owner_id = managed_by(location)
+    if owner_id not in (None, row.table_id) and await view.is_held(owner_id):
         raise _overlap_conflict()
 
 

@@ -34,6 +34,7 @@ from arco.compactor.publisher import (
     new_attempt_ulid,
     orphan_mark,
     publish_on_head,
+    retained_from_of,
 )
 from arco.compactor.retention import Retention
 from arco.compactor.tail_merge import TailMerge, TailPolicy
@@ -240,7 +241,7 @@ class DomainCompactor:
         if new_segments.is_due() or (everything and new_segments.watermark != new_segments.since):
             return True
         return self._head_manifest is not None and await self._retention.is_overdue(
-            self._head_number, _bounds(self._head_manifest)
+            self._head_number, retained_from_of(self._head_manifest)
         )
 
     async def _fold_unless_collected(
@@ -269,7 +270,7 @@ class DomainCompactor:
                 domain=self.domain,
                 attempt=attempt,
                 segments=segments,
-                retained_from=_bounds(parent),
+                retained_from=retained_from_of(parent),
                 # A batch has at least one segment of each stream, so it cannot be smaller than that.
                 divisible=len(segments) > len({each.stream for each in segments}),
             )
@@ -280,13 +281,14 @@ class DomainCompactor:
                 return None
         timer.end("fold")
         commit_ulid = new_ulid(self._store.runtime)
-        bounds = await self._retention.raise_bounds(head.number, _bounds(parent))
+        bounds = await self._retention.raise_bounds(head.number, retained_from_of(parent))
         published = await publish_on_head(
             self._publisher,
             head,
             attempt,
             lambda head: (
-                _watermark(head) == new_segments.since and _bounds(head) == _bounds(parent)
+                _watermark(head) == new_segments.since
+                and retained_from_of(head) == retained_from_of(parent)
             ),
             lambda head: _change(head, new_segments, folded, bounds, commit_ulid),
         )
@@ -336,10 +338,6 @@ def _watermark(manifest: Manifest | None) -> Watermark:
     return Watermark() if manifest is None else manifest.watermark
 
 
-def _bounds(manifest: Manifest | None) -> dict[str, datetime]:
-    return {} if manifest is None else manifest.retained_from
-
-
 def _change(
     parent: Manifest | None,
     new_segments: NewSegments,
@@ -355,7 +353,7 @@ def _change(
         commit_ulid=commit_ulid,
         tail=tail,
         base=Base() if parent is None else parent.base,
-        changes_rows=bool(folded.files) or bounds != _bounds(parent),
+        changes_rows=bool(folded.files) or bounds != retained_from_of(parent),
         watermark=new_segments.watermark,
         retained_from=bounds,
         streams=new_segments.streams(),

@@ -60,7 +60,7 @@ class ManifestChange:
     counts: Counts | None = None
     files: Sequence[NewFile] = ()  # not created yet
     added: tuple[Ref, ...] = ()
-    removed: tuple[str, ...] = field(default=())
+    removed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,9 @@ class Publisher:
             orphans_before=max(marks, default=None),
             requests=change.requests,
             watermark=change.watermark or (Watermark() if parent is None else parent.watermark),
-            retained_from=_bounds(parent) if change.retained_from is None else change.retained_from,
+            retained_from=retained_from_of(parent)
+            if change.retained_from is None
+            else change.retained_from,
             tail={name: files for name, files in change.tail.items() if files},
             base=change.base,
         )
@@ -166,7 +168,8 @@ def manifest_at(head: Head) -> Manifest | None:
     return None if head.entry is None else read_manifest(head.entry)
 
 
-def _bounds(manifest: Manifest | None) -> dict[str, datetime]:
+def retained_from_of(manifest: Manifest | None) -> dict[str, datetime]:
+    """The times below which rows have left, by table."""
     return {} if manifest is None else manifest.retained_from
 
 

@@ -170,7 +170,7 @@ class EventKind:
     domain: str
     projections: tuple[Projection[Any], ...]
     example: dict[str, Any]  # a payload as clients send it
-    ours: bool = False  # written by Arco only; refused from clients
+    is_internal: bool = False  # written by Arco only; refused from clients
 
     @property
     def name(self) -> str:
@@ -193,11 +193,11 @@ def event_kind(
     *projections: Projection[P],
     example: dict[str, Any],
     version: int = 1,
-    ours: bool = False,
+    is_internal: bool = False,
 ) -> EventKind:
     """An event kind whose projections match the type of its payload."""
     counted = EventType(name, version, payload, _row_counter(projections))
-    return EventKind(counted, domain, projections, example, ours)
+    return EventKind(counted, domain, projections, example, is_internal)
 
 
 def _row_counter(projections: tuple[Projection[P], ...]) -> CountRows:

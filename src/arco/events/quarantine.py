@@ -44,7 +44,7 @@ KINDS: tuple[EventKind, ...] = (
         QuarantineReplayed,
         Projection(QUARANTINE, _replayed),
         example={"stream": "01M7FVEX5ZQ4SN3QGY2E97DMKR", "segment": 3, "line": 17},
-        ours=True,
+        is_internal=True,
     ),
 )
 

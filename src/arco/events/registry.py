@@ -46,7 +46,7 @@ KINDS: tuple[EventKind, ...] = (
     *search.KINDS,
     *quarantine.KINDS,
 )
-CLIENT_TYPES = EventTypes(each.type for each in KINDS if not each.ours)
+CLIENT_TYPES = EventTypes(each.type for each in KINDS if not each.is_internal)
 ALL_TYPES = EventTypes(each.type for each in KINDS)
 
 _BY_NAME = {(each.name, each.version): each for each in KINDS}

@@ -46,6 +46,6 @@ KINDS: tuple[EventKind, ...] = (
             "text": "What was ordered, a row for each order.",
             "tags": ["finance"],
         },
-        ours=True,
+        is_internal=True,
     ),
 )

@@ -226,7 +226,7 @@ KINDS: tuple[EventKind, ...] = (
             "changed": ["add-snapshot", "set-snapshot-ref"],
             "committed_at": "2026-05-01T10:00:00Z",
         },
-        ours=True,
+        is_internal=True,
     ),
 )
 ICEBERG_COMMITTED = KINDS[-1].type

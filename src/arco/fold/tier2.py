@@ -48,12 +48,12 @@ def _set_once(*names: str) -> tuple[MergeRule, ...]:
 
 
 def _latest(*names: str) -> tuple[MergeRule, ...]:
-    """Times of which the latest event wins."""
+    """The largest value wins; of times, the latest."""
     return tuple(MergeRule(MergeStrategy.MAX, (name,)) for name in names)
 
 
 def _earliest(*names: str) -> tuple[MergeRule, ...]:
-    """Times of which the earliest event wins."""
+    """The smallest value wins; of times, the earliest."""
     return tuple(MergeRule(MergeStrategy.MIN, (name,)) for name in names)
 
 

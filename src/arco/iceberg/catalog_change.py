@@ -66,9 +66,9 @@ async def change_catalog(
 async def find_catalog_change(context: IcebergContext, claim: Claim) -> ChangeResult | None:
     """The result of a claim's request, if a manifest contains it."""
     search = await find_evidence(context.reader.chain, claim, committed_requests)
-    if search.mine is None:
+    if search.landed is None:
         return None
-    return await read_change_result(context.reader, claim.request_id, search.mine.number)
+    return await read_change_result(context.reader, claim.request_id, search.landed.number)
 
 
 class _NamedObjectWork(FixedIdsWork, ABC):

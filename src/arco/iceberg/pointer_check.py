@@ -114,12 +114,11 @@ class PointerCheck:
                     report.bytes += await self._resolve(table_head)
                     return None
                 except _Unresolved as problem:
-                    now = await self._heads.of(row.table_id)
-                    if now.number == table_head.number:
+                    newer_head = await self._heads.of(row.table_id)
+                    if newer_head.number == table_head.number:
                         return problem.path, problem.explanation
-                    table_head = (
-                        now  # a commit came in between and may have made that file obsolete
-                    )
+                    # A commit came in between and may have made that file obsolete.
+                    table_head = newer_head
         except Corrupt as broken:
             return first, f"begins a chain that cannot be read: {broken}"
 

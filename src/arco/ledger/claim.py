@@ -127,7 +127,7 @@ class RequestEvidence:
     """
 
     head: Head
-    mine: Entry | None
+    landed: Entry | None
 
 
 async def find_evidence(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from arco.catalog.name import quote_name_part
 from arco.core.errors import Invalid
 
 if TYPE_CHECKING:
@@ -154,13 +155,5 @@ def _first_line(sql: str) -> int:
 def _reference(sql: str, parts: "list[Identifier]") -> TableReference:
     start, end = parts[0].meta["start"], parts[-1].meta["end"] + 1
     following = (each.text for each in tokenize(sql[end:]) if each.kind != "hint")
-    name = ".".join(_name_part(each.name) for each in parts)
+    name = ".".join(quote_name_part(each.name) for each in parts)
     return TableReference(name, sql.count("\n", 0, start) + 1, start, end, next(following, ""))
-
-
-def _name_part(part: str) -> str:
-    """A part of a name as Arco writes it, with double quotes if it contains a dot or a quote."""
-    if "." in part or '"' in part:
-        doubled = part.replace('"', '""')
-        return f'"{doubled}"'
-    return part
