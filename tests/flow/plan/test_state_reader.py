@@ -61,7 +61,7 @@ class ReaderSetup:
         assert isinstance(table_row, TableRow)
         return table_row.table_id
 
-    async def tell(self, *lines: bytes) -> None:
+    async def append_lines(self, *lines: bytes) -> None:
         await self.writer.append_lines([*lines])
 
     def line(self, name: str, *, second: int = 0, **payload: object) -> bytes:
@@ -85,7 +85,7 @@ async def test_a_table_has_the_partitions_that_were_just_recorded() -> None:
         setup = ReaderSetup(space)
         await space.schema("silver")
         table_id = await setup.table("silver", "orders")
-        await setup.tell(
+        await setup.append_lines(
             setup.published(table_id, "ds=2026-01-02", "b"),
             setup.published(table_id, "ds=2026-01-01", "a"),
             setup.line(
@@ -114,7 +114,7 @@ async def test_a_partition_that_was_cleared_is_as_if_it_had_never_been_made() ->
         await space.schema("silver")
         table_id = await setup.table("silver", "orders")
         named = {"table_id": table_id, "partition_key": "ds=2026-01-01"}
-        await setup.tell(
+        await setup.append_lines(
             setup.published(table_id, "ds=2026-01-01", "a"),
             setup.line("partition_failed", second=5, **named),
             setup.line("partition_cleared", second=6, version=2, **named),
@@ -163,7 +163,7 @@ async def test_the_column_changes_of_the_last_attempt_are_read() -> None:
             state = await setup.reader.state(["default.silver.orders"])
             return state.tables["default.silver.orders"].last_attempt
 
-        await setup.tell(
+        await setup.append_lines(
             ended("run-1", 1, "2026-01-01", [], table_id),
             ended("run-2", 2, "2026-01-02", [change], table_id),
         )
@@ -175,9 +175,11 @@ async def test_the_column_changes_of_the_last_attempt_are_read() -> None:
             code_fingerprint="code of run-2",
             changes=(msgspec.convert(change, ColumnChange),),
         )
-        await setup.tell(ended("run-3", 3, "2026-01-01", [change], "of a table that was dropped"))
+        await setup.append_lines(
+            ended("run-3", 3, "2026-01-01", [change], "of a table that was dropped")
+        )
         assert await last() is None
-        await setup.tell(ended("run-4", 4, "2026-01-01", [], table_id))
+        await setup.append_lines(ended("run-4", 4, "2026-01-01", [], table_id))
         assert await last() is None
         await setup.engine.close()
 
@@ -187,7 +189,7 @@ async def test_a_table_without_partitions_has_the_one_with_the_empty_key() -> No
         setup = ReaderSetup(space)
         await space.schema("silver")
         table_id = await setup.table("silver", "regions")
-        await setup.tell(setup.published(table_id, "", "a"))
+        await setup.append_lines(setup.published(table_id, "", "a"))
         state = await setup.reader.state(["default.silver.regions"])
         await setup.engine.close()
     assert state.tables["default.silver.regions"].keys == ("",)
@@ -202,7 +204,7 @@ async def test_the_format_identifies_the_data_of_a_source_table() -> None:
             cut: (None, {"ds=2": "two", "ds=1": "one"}),
             unpartitioned: ("7", {}),
         }
-        await setup.tell(
+        await setup.append_lines(
             setup.line("table_profiled", table_id=unpartitioned, row_count=1, last_modified_at=NOON)
         )
         state = await setup.reader.state(["default.raw.cut", "default.raw.whole"])
@@ -242,11 +244,11 @@ async def test_files_that_no_pipeline_added_are_named_where_they_are_asked_for()
             UnprovenFile(f"ds={day}", f"file-{day}-{snapshot}", snapshot)
             for day, snapshot in ((1, "1"), (1, "2"), (2, "2"), (2, "9"))
         )
-        await setup.tell(
+        await setup.append_lines(
             setup.published(table_id, "ds=1", "a"), commit(setup, table_id, 2, "flow", moved)
         )
         alone = await setup.reader.state([name], [name])
-        await setup.tell(commit(setup, table_id, 1, "iceberg_rest", moved))
+        await setup.append_lines(commit(setup, table_id, 1, "iceberg_rest", moved))
         unasked = await setup.reader.state([name])
         asked = await setup.reader.state([name], [name])
         await setup.engine.close()
@@ -260,7 +262,7 @@ async def test_the_last_write_by_another_program_is_read() -> None:
         setup = ReaderSetup(space)
         await space.schema("silver")
         table_id = await setup.table("silver", "orders")
-        await setup.tell(
+        await setup.append_lines(
             setup.published(table_id, "ds=1", "a"),
             commit(setup, table_id, 1, "iceberg_rest", ["add-snapshot", "set-snapshot-ref"]),
             commit(setup, table_id, 2, "flow", ["add-snapshot", "set-snapshot-ref"]),
@@ -282,7 +284,7 @@ async def test_a_missing_table_has_the_failures_of_its_tasks() -> None:
 
     async with workspace() as space:
         setup = ReaderSetup(space)
-        await setup.tell(
+        await setup.append_lines(
             task(setup, "silver.orders@ds=1", "r1", "FAILED", 1),
             task(setup, "silver.orders@ds=2", "r1", "FAILED", 1),
             task(setup, "silver.orders@ds=2", "r2", "SKIPPED", 2),
@@ -313,7 +315,7 @@ async def test_a_table_that_was_created_after_a_task_started_has_its_failure() -
             await setup.table("silver", name) for name in ("half", "empty", "raw")
         ]
         setup.formats.table_versions = {other: ("7", {})}
-        await setup.tell(
+        await setup.append_lines(
             task(setup, "silver.half@ds=1", "r1", "FAILED", 1),
             task(setup, "silver.half@ds=2", "r1", "FAILED", 1),
             task(setup, "silver.half@ds=3", "r1", "FAILED", 1),
@@ -336,7 +338,7 @@ async def test_a_task_may_have_any_name() -> None:
     names = ["ops.board", "at@50%"]
     async with workspace() as space:
         setup = ReaderSetup(space)
-        await setup.tell(
+        await setup.append_lines(
             *(
                 setup.line(
                     "task_completed",
@@ -356,7 +358,7 @@ async def test_a_task_may_have_any_name() -> None:
 async def test_values_of_dynamic_dimensions_are_those_that_were_not_removed() -> None:
     async with workspace() as space:
         setup = ReaderSetup(space)
-        await setup.tell(
+        await setup.append_lines(
             setup.line("partition_value_added", dimension="customer", value="zeta"),
             setup.line("partition_value_added", dimension="customer", value="acme"),
             setup.line("partition_value_added", dimension="region", value="eu"),
@@ -379,7 +381,9 @@ async def test_more_partitions_than_one_answer_holds_are_all_there(
         for name, count in (("few", 3), ("many", 20), ("exact", 7)):
             ids[name] = await setup.table("s", name)
             keys = [f"n={number:03d}" for number in range(count)]
-            await setup.tell(*(setup.published(ids[name], key, f"{name} {key}") for key in keys))
+            await setup.append_lines(
+                *(setup.published(ids[name], key, f"{name} {key}") for key in keys)
+            )
         state = await setup.reader.state([f"default.s.{name}" for name in ids])
         await setup.engine.close()
     many = state.tables["default.s.many"]
@@ -404,7 +408,7 @@ async def test_a_task_without_tables_has_its_last_success() -> None:
                 metrics=metrics,
             )
 
-        await setup.tell(
+        await setup.append_lines(
             ended("run-1", 1, "SUCCESS", code_fingerprint="c1", input_fingerprint="i1"),
             ended("run-2", 2, "FAILED"),
         )
@@ -426,7 +430,7 @@ async def test_a_task_that_ran_more_often_than_one_answer_holds_has_its_last_run
     days = [f"ds=2026-01-{day:02d}" for day in range(1, 11)]
     async with workspace() as space:
         setup = ReaderSetup(space, QueryLimits(rows=8))
-        await setup.tell(
+        await setup.append_lines(
             *(
                 setup.line(
                     "task_completed",
@@ -454,7 +458,7 @@ async def test_more_values_of_dynamic_dimensions_than_one_answer_holds_are_all_t
     values = [f"c'{number:02d}" for number in range(20)]
     async with workspace() as space:
         setup = ReaderSetup(space, QueryLimits(rows=8))
-        await setup.tell(
+        await setup.append_lines(
             *(
                 setup.line("partition_value_added", dimension=dimension, value=value)
                 for dimension in ("customer", "region")
@@ -490,7 +494,7 @@ async def test_of_a_table_that_often_could_not_be_made_the_last_try_counts(
                 "execution_planned", second=9, execution_id="run-9", plan_id="p", tasks=[task]
             )
 
-        await setup.tell(
+        await setup.append_lines(
             *(ended(key, 1, "FAILED") for key in keys),
             *(ended(key, 2, "SKIPPED") for key in keys[:4]),
             *(ended(key, 3, "FAILED") for key in keys[:2]),
@@ -507,7 +511,7 @@ async def test_a_backlog_that_is_too_large_is_waited_for_until_it_is_compacted()
         await space.schema("silver")
         table_id = await setup.table("silver", "orders")
         for at in range(5):
-            await setup.tell(setup.published(table_id, f"ds=2026-01-0{at + 1}", f"m{at}"))
+            await setup.append_lines(setup.published(table_id, f"ds=2026-01-0{at + 1}", f"m{at}"))
         engine = BacklogWait(setup.engine, space.runtime.clock)
         events = SnapshotReader(space.store(Role.API), "executions")
         reader = SqlStateReader(
@@ -527,7 +531,7 @@ async def test_a_backlog_that_stays_is_reported_with_what_to_do() -> None:
     async with workspace() as space:
         setup = ReaderSetup(space, QueryLimits(fresh_events=3))
         for at in range(5):
-            await setup.tell(setup.published("tbl-1", f"ds=2026-01-0{at + 1}", f"m{at}"))
+            await setup.append_lines(setup.published("tbl-1", f"ds=2026-01-0{at + 1}", f"m{at}"))
         engine = BacklogWait(setup.engine, space.runtime.clock, patience_ms=1_500)
         with pytest.raises(BacklogTooLarge, match="events of executions wait") as event_line:
             await engine.query("SELECT count(*) FROM system.partitions", freshness="fresh")

@@ -56,7 +56,10 @@ def max_attempts(retry: RetryPolicy) -> int:
 
 
 def retry_delay_ms(retry: RetryPolicy, failures: int, rng: Rng) -> float:
-    """The delay after failure number `failures`, counted from 1, by the user's retry policy."""
+    """The delay after failure number `failures`, counted from 1, by the user's retry policy.
+
+    Not `core.backoff`: the user chooses the factor, and jitter goes both ways.
+    """
     delay = retry.delay_ms * retry.factor ** (failures - 1)
     if retry.max_ms is not None:
         delay = min(delay, retry.max_ms)

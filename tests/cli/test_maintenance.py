@@ -28,17 +28,17 @@ HOUR_S = 3_600
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def store_with_events(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store in which executions were recorded and folded twice, and something waits."""
-    root = tmp_path_factory.mktemp("care") / "store"
+    root = tmp_path_factory.mktemp("maintenance") / "store"
     asyncio.run(_build(root))
     return root
 
 
 @pytest.fixture
-def root(built: Path, tmp_path: Path) -> Path:
+def root(store_with_events: Path, tmp_path: Path) -> Path:
     """A copy of the store that a test may damage."""
-    shutil.copytree(built, tmp_path / "store", copy_function=shutil.copy2)
+    shutil.copytree(store_with_events, tmp_path / "store", copy_function=shutil.copy2)
     return tmp_path / "store"
 
 
