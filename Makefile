@@ -13,7 +13,7 @@ SEEDS ?= 1000
 REQUESTS ?= 20000
 KILLS ?= 200
 SPARK ?= 300
-JOBS ?= 3
+JOBS ?= 4
 FORMAT ?= iceberg
 
 BIN := .venv/bin
@@ -42,10 +42,10 @@ demo: java $(READY) ## The same on a temporary directory; print the results, and
 	@$(BIN)/python tools/run_shop.py --demo --format $(FORMAT)
 
 # What waits, for the network or for other processes, runs beside what computes.
-test: java ## Run setup and check, and all tests except sim and interop on JOBS=3 processes
+test: java ## Run setup and check, and all tests except sim and interop on JOBS=4 processes
 	@$(MAKE) --no-print-directory -j 4 check pytest
 
-pytest: setup ## Run the tests of make test, without make check; JOBS=3
+pytest: setup ## Run the tests of make test, without make check; JOBS=4
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup
 
 quick: check ## Run check, then the tests that start no process, no Spark and no server: under two minutes
