@@ -33,7 +33,7 @@ def gc(
     compactor: Annotated[str | None, Parameter(metavar="URL", env_var="ARCO_COMPACTOR_URL")] = None,
     json: Flag = False,
 ) -> None:
-    """Delete what is older than the retention, and files that no manifest names.
+    """Delete versions that are older than the retention, and files that no manifest names.
 
     Parameters
     ----------
@@ -46,10 +46,10 @@ def gc(
     locations
         Locations outside the store that hold tables; nothing is deleted in other locations.
     dry_run
-        Delete nothing, and report what would be deleted.
+        Only report what would be deleted.
     compactor
-        The compactor that publishes the mark below which unnamed files go. Without one it is published
-        here, where this identity may; where it may not, those files stay.
+        The compactor that publishes the mark below which unreferenced files are deleted. Without it this
+        process publishes the mark if its identity may; otherwise those files stay.
     json
         Print one JSON document.
     """

@@ -42,13 +42,12 @@ def verify(
     locations
         Places outside the store that hold tables, as for the server.
     domain
-        Check this domain alone: catalog, executions, lineage or search. Iceberg tables are part of
-        catalog.
+        Check only this domain: catalog, executions, lineage or search. Iceberg tables belong to catalog.
     every
-        Check the files of all versions that are kept, not those of the newest alone.
+        Check the files of all kept versions, not only of the newest.
     expect
-        A version and its hash, as an earlier run has printed them: the history must still contain it.
-        May be repeated, once a domain.
+        A version and its hash, as an earlier run printed them: the history must still contain it.
+        May be repeated, once per domain.
     json
         Print one JSON document.
     """

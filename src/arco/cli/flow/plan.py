@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 Examples:
-  arco plan                                what is missing, failed or stale
+  arco plan                                all missing, failed and stale partitions
   arco plan gold.spend_7d+ --partitions 2026-01-11..2026-01-14
-  arco plan tag:gold --stale               only what has to be made again
-  arco plan +gold.spend_7d --force --json  for a program
+  arco plan tag:gold --stale               only stale partitions of these assets
+  arco plan +gold.spend_7d --force --json  as JSON
 
-Nothing is changed. The same project, state and time give the same plan, with
+It changes nothing. The same project, state and time give the same plan, with
 the same plan_id."""
 
 _SERVER, _ADDRESS, _CHOICE = Server(), EmbeddedAddress(), PartitionChoice()
 
 _GONE = "the project does not declare it any more"
 
-app = command("plan", "Show what would be made, and why.", _EXAMPLES)
+app = command("plan", "Show which partitions would be made, and why.", _EXAMPLES)
 
 
 @app.default
@@ -53,23 +53,23 @@ def plan(
     choice: PartitionChoice = _CHOICE,
     all_: Annotated[
         bool,
-        Parameter(name="--all", negative="", show_default=False, help="A line for each task."),
+        Parameter(name="--all", negative="", show_default=False, help="Print one line per task."),
     ] = False,
     format_: FormatFlag = None,
     server: Server = _SERVER,
     address: EmbeddedAddress = _ADDRESS,
     json: AsJson = False,
 ) -> int:
-    """Show which partitions have to be made, and why.
+    """Show which partitions would be made, and why.
 
     Parameters
     ----------
     choice
-        Which partitions are meant.
+        The partitions to select.
     server
-        The Arco that knows what there is.
+        The server to read the state from.
     address
-        An Arco for the life of this command.
+        Start a server for this command only.
     """
     from arco.cli.flow.connection import ArcoTarget, connect_arco
     from arco.cli.flow.project import load

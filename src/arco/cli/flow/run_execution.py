@@ -1,4 +1,4 @@
-"""RunExecution out a run in this process: a worker, the progress on the screen, and signals."""
+"""Carries out a run in this process: a worker, the progress on the screen, and signals."""
 
 import os
 import signal
@@ -142,7 +142,7 @@ class RunExecution:
 
     async def _leave(self, run_id: str, worker: Worker, following: Task[None]) -> None:
         """Cancel the run and wait for its end; `TimeoutError` if either takes long."""
-        self._print("Cancelling the run; once more Ctrl-C leaves at once.")
+        self._print("Cancelling the run; press Ctrl-C again to exit immediately.")
         deadline = self._runtime.tasks.deadline
         try:
             await deadline(_LEAVE_MS, self._coordinator.cancel(run_id, by="user:interrupt"))

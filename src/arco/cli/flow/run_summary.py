@@ -155,13 +155,13 @@ class RunSummary:
             return []
         flags = f" {target}" if target else ""
         both = f" {project}{flags}" if project else flags
-        steps = [(f"arco runs {run.run_id}{flags}", "this run, task by task")]
+        steps = [(f"arco runs {run.run_id}{flags}", "this run with its tasks")]
         bad = self._bad()
         if bad:
             logs = f"arco logs {run.run_id} {quote(bad[0][1].key)}{flags}"
-            steps.append((one_line(logs), "what the task has logged"))
+            steps.append((one_line(logs), "the log of the task"))
         if bad or run.status is RunStatus.CANCELLED:
-            steps.append((f"arco retry {run.run_id}{both}", "what was not done, once more"))
+            steps.append((f"arco retry {run.run_id}{both}", "run the unfinished tasks again"))
         written = [maker for maker in self._makers() if maker.targets and self._row(maker)]
         if written:
             table = _table(written[-1])

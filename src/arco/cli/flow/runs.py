@@ -26,16 +26,16 @@ _EXAMPLES = """\
 Examples:
   arco runs                                    the latest 20
   arco runs --limit 200 --status failed
-  arco runs 01M7GVFS186HGNANJXDTGV0000         one of them, task by task
-  arco runs last --status failed,blocked       some tasks of the newest
-  arco runs 01M7GVFS186HGNANJXDTGV0000 --json  for a program"""
+  arco runs 01M7GVFS186HGNANJXDTGV0000         one run with its tasks
+  arco runs last --status failed,blocked       some tasks of the newest run
+  arco runs 01M7GVFS186HGNANJXDTGV0000 --json  as JSON"""
 
 _CANCEL_EXAMPLES = """\
 Examples:
   arco cancel 01M7GVFS186HGNANJXDTGV0000
 
-Tasks that run are stopped, also in Spark; the others do not begin. What is
-published stays published. `arco retry RUN` does the rest another time."""
+Running tasks are stopped, also in Spark; the others do not start. Published data
+stay published. `arco retry RUN` runs the remaining tasks later."""
 
 _SERVER, _ADDRESS = Server(), EmbeddedAddress()
 _CANCEL_LOOKS = 20
@@ -44,8 +44,8 @@ _MAX_WARNINGS = 10
 _MAX_CODE_WAITS = 5
 _STATUSES = ("PENDING", "RUNNING", "SUCCESS", "FAILED", "CANCELLED")
 
-app = command("runs", "List runs, or show one of them.", _EXAMPLES)
-cancel_app = command("cancel", "Stop a run for good.", _CANCEL_EXAMPLES)
+app = command("runs", "List runs, or show one run.", _EXAMPLES)
+cancel_app = command("cancel", "Cancel a run.", _CANCEL_EXAMPLES)
 
 
 @app.default
@@ -63,18 +63,19 @@ def runs(
     address: EmbeddedAddress = _ADDRESS,
     json: AsJson = False,
 ) -> None:
-    """List runs, the latest first, or show one of them task by task.
+    """List runs, the latest first, or show one run with its tasks.
 
     Parameters
     ----------
     limit
-        How many to list.
+        The maximum number of runs to list.
     status
-        Only runs in this status or, of one run, tasks in it; may be repeated, or name several with commas.
+        Only runs with this status or, for one run, only tasks with it; may be repeated, or take several
+        separated by commas.
     server
-        The Arco to ask.
+        The server to read the state from.
     address
-        An Arco for the life of this command.
+        Start a server for this command only.
     """
     from arco.cli.flow.connection import ArcoTarget
 
@@ -96,14 +97,14 @@ def cancel(
     address: EmbeddedAddress = _ADDRESS,
     json: AsJson = False,
 ) -> None:
-    """Stop a run for good; what is published stays published.
+    """Cancel a run; published data stay published.
 
     Parameters
     ----------
     server
-        The Arco that coordinates the runs.
+        The server that coordinates the runs.
     address
-        An Arco for the life of this command.
+        Start a server for this command only.
     """
     from arco.cli.flow.connection import ArcoTarget, call_arco
     from arco.cli.output import print_document
@@ -307,10 +308,10 @@ Examples:
   arco logs 01M7GVFS186HGNANJXDTGV0000 silver.orders@ds=2026-01-10 --attempt 1
   arco logs 01M7GVFS186HGNANJXDTGV0000 report --follow
 
-`arco runs RUN` names the tasks of a run."""
+`arco runs RUN` lists the tasks of a run."""
 
 
-logs_app = command("logs", "Print what a task has logged.", _LOGS_EXAMPLES)
+logs_app = command("logs", "Print the log of a task.", _LOGS_EXAMPLES)
 
 
 @logs_app.default
@@ -325,20 +326,20 @@ def logs(
     address: EmbeddedAddress = _ADDRESS,
     json: AsJson = False,
 ) -> None:
-    """Print what an attempt at a task has logged.
+    """Print the log of one attempt of a task.
 
     Parameters
     ----------
     task
-        The task, by its key: schema.table@partition, or the name of a task.
+        The task: schema.table@partition, or the name of a @task.
     attempt
-        Which attempt; the last one by default.
+        The number of the attempt; the last one by default.
     follow
-        Go on until the attempt is over.
+        Keep printing until the attempt ends.
     server
-        The Arco to ask.
+        The server to read the state from.
     address
-        An Arco for the life of this command.
+        Start a server for this command only.
     """
     from arco.cli.flow.connection import ArcoTarget, call_arco
     from arco.cli.output import print_document
