@@ -105,8 +105,8 @@ def _block_by_files(tables: list[TableIndex], key: str, staleness: Staleness) ->
         return None
     return Block(
         BlockReason.APPENDED,
-        f"its rows should be replanned ({staleness.detail}), but the partition also holds files that "
-        f"no run of this pipeline added: {describe_files(files)}",
+        f"its rows would be replaced ({staleness.detail}), but the partition also holds files that no run "
+        f"of this pipeline added: {describe_files(files)}",
         "Remove the rows of these files, or use `arco run` with --append-again to add the new rows as well",
     )
 

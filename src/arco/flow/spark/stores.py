@@ -75,15 +75,15 @@ def store_settings(
 def _check_scheme(scheme: str, *, has_jars: bool) -> None:
     if scheme == "memory":
         raise Unsupported(
-            "the tables lie in the memory of another process, where Spark cannot reach them: start "
-            "that Arco with --root or --store"
+            "the tables are in the memory of the server (memory://), which Spark cannot read: start the "
+            "server with --root or --store"
         )
     if not has_jars:
         needs = f" ({_NEEDS[scheme]})" if scheme in _NEEDS else ""
         raise Unsupported(
-            f"the tables lie on {scheme}://, and Arco brings no jars by which Spark reaches it: name "
-            f"them with --conf spark.jars.packages=...{needs}, and Iceberg's own with them, or use a "
-            "store on S3 or a disk"
+            f"the tables are on {scheme}://, and Arco ships no jars for Spark to read it: pass them "
+            f"with --conf spark.jars.packages=...{needs}, together with Iceberg's own, or use a store on "
+            "S3 or on a disk"
         )
 
 
