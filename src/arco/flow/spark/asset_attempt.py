@@ -32,7 +32,7 @@ from arco.flow.spark.staged_checks import CheckRunner
 from arco.flow.spark.staging import StagedOutput, stage_output
 from arco.flow.spark.table_format import TableContext, WriteTarget
 from arco.flow.spark.user_code import call_asset
-from arco.flow.worker.ports import Lake, LakeTable
+from arco.flow.worker.ports import CatalogTable, TaskCatalog
 
 
 @dataclass
@@ -42,7 +42,7 @@ class AssetAttempt:
     project: Project
     asset: AssetDef
     attempt: RunningAttempt
-    lake: Lake
+    catalog: TaskCatalog
     clock: Clock
     new_session: Callable[[], SparkSession]
     commit_queues: CommitQueues = field(default_factory=CommitQueues)
@@ -53,7 +53,7 @@ class AssetAttempt:
         session = self.attempt.add_session(self.new_session())
         table_context = TableContext(
             session,
-            self.lake,
+            self.catalog,
             commit_queues=self.commit_queues,
             raise_if_stopped=self.attempt.raise_if_stopped,
             changes=self.attempt.column_changes,
@@ -151,7 +151,7 @@ class AssetAttempt:
     ) -> list[CheckOutcome]:
         for each in outputs:
             each.write_metrics.check_partition(each.metrics)
-        runner = CheckRunner(self.project, self.attempt, self.lake, self.clock, self.new_session)
+        runner = CheckRunner(self.project, self.attempt, self.catalog, self.clock, self.new_session)
         return [
             outcome
             for each in outputs
@@ -178,7 +178,7 @@ class AssetAttempt:
             if table is None:
                 continue
             try:
-                self.lake.describe(table, each.target.table_definition())
+                self.catalog.describe(table, each.target.table_definition())
             except ArcoError as problem:
                 warnings.append(f"{table.name} could not be described: {problem}")
         return warnings
@@ -241,7 +241,7 @@ def failed_checks(checks: Iterable[CheckOutcome]) -> list[CheckOutcome]:
     return [each for each in checks if not each.passed and each.severity == "error"]
 
 
-def output_done(output: StagedOutput, table: LakeTable | None) -> OutputResult:
+def output_done(output: StagedOutput, table: CatalogTable | None) -> OutputResult:
     """The result of one output, published or not."""
     target, staged, published = output.target, output.staged, output.published
     ids = {} if table is None else {c.name: c.column_id for c in table.columns if c.column_id}

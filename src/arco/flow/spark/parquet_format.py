@@ -30,7 +30,7 @@ from arco.flow.spark.table_format import (
     attempt_folder,
     attempt_ids_until,
 )
-from arco.flow.worker.ports import LakeColumn, LakeTable
+from arco.flow.worker.ports import CatalogColumn, CatalogTable
 
 _TRIES = 3
 _S3A_FILE_SYSTEM = "S3AFileSystem"
@@ -41,7 +41,7 @@ _MAX_FOOTERS = 64  # a Spark job counts the rows of more files in parallel
 class StagedParquetFiles:
     """Parquet files of an attempt."""
 
-    table: LakeTable
+    table: CatalogTable
     location: str
     listed: tuple[StagedFile, ...]
     schema: StructType
@@ -71,13 +71,13 @@ class ParquetFormat:
 
     def __init__(self, table_context: TableContext) -> None:
         self._session = table_context.session
-        self._lake = table_context.lake
+        self._catalog = table_context.catalog
         self._table_context = table_context
-        self._opened: dict[str, LakeTable] = {}
+        self._opened: dict[str, CatalogTable] = {}
         self._dropped: dict[str, tuple[str, ...]] = {}
 
-    def read(self, table: LakeTable, chosen: PartitionSet) -> DataFrame:
-        now, schema = self._lake.files(table.table_id), _schema(table)
+    def read(self, table: CatalogTable, chosen: PartitionSet) -> DataFrame:
+        now, schema = self._catalog.files(table.table_id), _schema(table)
         read = {key: files for key, files in now.files.items() if not chosen.axes or key in chosen}
         self._table_context.opened.setdefault(table.name, set()).update(
             key for key in read if read[key]
@@ -95,16 +95,16 @@ class ParquetFormat:
         table = self._table_context.find(target.table)
         if table is None:
             columns = columns_of_new_table(schema, target.table)
-            lake_columns = tuple(map(_lake_column, columns.fields))
-            table = self._lake.make(target.table_definition(lake_columns))
+            new_columns = tuple(map(_catalog_column, columns.fields))
+            table = self._catalog.make(target.table_definition(new_columns))
         else:
             table = self._fit(table, target, schema)
         self._opened[target.table] = self._table_context.tables[target.table] = table
         return _schema(table)
 
-    def _fit(self, table: LakeTable, target: WriteTarget, schema: StructType) -> LakeTable:
+    def _fit(self, table: CatalogTable, target: WriteTarget, schema: StructType) -> CatalogTable:
         """An existing table, with columns for a result."""
-        now = self._lake.files(table.table_id)
+        now = self._catalog.files(table.table_id)
         for key, files in now.files.items():
             if files:
                 check_partitioning(parse_partition_key(key) or {}, target)
@@ -112,9 +112,9 @@ class ParquetFormat:
         plan = fit_columns(schema, before, target, self._table_context.changes)
         self._dropped[target.table] = plan.dropped
         if plan.retyped:
-            table = self._lake.narrow(table, tuple(each.name for each in plan.retyped))
+            table = self._catalog.narrow(table, tuple(each.name for each in plan.retyped))
         added = (*plan.added, *plan.retyped)
-        return self._lake.widen(table, tuple(map(_lake_column, added))) if added else table
+        return self._catalog.widen(table, tuple(map(_catalog_column, added))) if added else table
 
     def stage(self, target: WriteTarget, frame: DataFrame) -> StagedParquetFiles:
         table = self._opened[target.table]
@@ -142,7 +142,7 @@ class ParquetFormat:
         published = self._send(target, request)
         if dropped := self._dropped.get(target.table):
             # Columns and files are separate changes: columns are dropped after the rows are published.
-            self._table_context.tables[target.table] = self._lake.narrow(staged.table, dropped)
+            self._table_context.tables[target.table] = self._catalog.narrow(staged.table, dropped)
         return PublishedVersion(
             number=published.number, table_rows=published.rows, table_bytes=published.bytes
         )
@@ -157,7 +157,7 @@ class ParquetFormat:
         """Publish; a retry is safe, as the catalog answers that an attempt is published already."""
         for left in range(_TRIES - 1, -1, -1):
             try:
-                return self._lake.publish(request)
+                return self._catalog.publish(request)
             except Fenced as lost:
                 now = self._current_files(target)
                 if now.materials.get(target.partition) not in attempt_ids_until(target.attempt):
@@ -169,7 +169,7 @@ class ParquetFormat:
         raise AssertionError  # the last try has returned or raised
 
     def _current_files(self, target: WriteTarget) -> TableVersionFiles:
-        return self._lake.files(self._opened[target.table].table_id)
+        return self._catalog.files(self._opened[target.table].table_id)
 
     def _list_files(self, location: str, folder: str) -> list[StagedFile]:
         """The files below a location, with their rows."""
@@ -217,12 +217,12 @@ def _published(now: TableVersionFiles) -> FilesPublished:
     )
 
 
-def _lake_column(field: StructField) -> LakeColumn:
+def _catalog_column(field: StructField) -> CatalogColumn:
     comment = field.metadata.get("comment") if field.metadata else None
-    return LakeColumn(name=field.name, data_type=field.dataType.simpleString(), comment=comment)
+    return CatalogColumn(name=field.name, data_type=field.dataType.simpleString(), comment=comment)
 
 
-def _schema(table: LakeTable) -> StructType:
+def _schema(table: CatalogTable) -> StructType:
     """The columns of a table in Spark's types."""
     if not table.columns:
         raise Invalid(f"{table.name} has no columns in the catalog: add them there first")

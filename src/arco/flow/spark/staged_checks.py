@@ -54,7 +54,7 @@ from arco.flow.spark.running_attempt import RunningAttempt
 from arco.flow.spark.staging import StagedOutput
 from arco.flow.spark.table_format import TableContext
 from arco.flow.spark.user_code import replace_tables
-from arco.flow.worker.ports import Lake, LakeTable
+from arco.flow.worker.ports import CatalogTable, TaskCatalog
 
 _MAX_LOGGED_BYTES = 65_536  # of failing rows, in all checks of an attempt
 _STAGED = "arco_staged"
@@ -71,13 +71,13 @@ class CheckRunner:
 
     project: Project
     attempt: RunningAttempt
-    lake: Lake
+    catalog: TaskCatalog
     clock: Clock
     new_session: Callable[[], SparkSession]
     _session: SparkSession | None = field(default=None, init=False)
     _logged_bytes: int = field(default=0, init=False)
 
-    def run(self, output: StagedOutput, table: LakeTable | None) -> list[CheckOutcome]:
+    def run(self, output: StagedOutput, table: CatalogTable | None) -> list[CheckOutcome]:
         """The outcome of each check of an output; failing rows go to the log of the attempt."""
         staged_checks = cache(lambda: self._staged_checks(output, table))
         outcomes: list[CheckOutcome] = []
@@ -126,7 +126,7 @@ class CheckRunner:
         self,
         check: CheckDef,
         output: StagedOutput,
-        table: LakeTable | None,
+        table: CatalogTable | None,
         staged_checks: Callable[[], "StagedChecks"],
     ) -> FailingRows | None:
         condition = failing_condition(check.rule)
@@ -141,9 +141,9 @@ class CheckRunner:
             self._session = self.attempt.add_session(self.new_session())
         return self._session
 
-    def _staged_checks(self, output: StagedOutput, table: LakeTable | None) -> "StagedChecks":
+    def _staged_checks(self, output: StagedOutput, table: CatalogTable | None) -> "StagedChecks":
         session, target = self._check_session(), output.target
-        table_context = TableContext(session, self.lake, tables={target.table: table})
+        table_context = TableContext(session, self.catalog, tables={target.table: table})
         formats = TableFormats(table_context)
         inputs = TaskInputs(self.project, self.attempt.task, table_context, formats)
         return StagedChecks(

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from arco.core.errors import Unsupported
 from arco.flow.spark.jars import Jars, s3_jars
-from arco.flow.worker.ports import LakeStore
+from arco.flow.worker.ports import CatalogStore
 
 _S3 = ("s3", "s3a")
 _LOCAL = ("", "file")
@@ -56,7 +56,7 @@ class StoreSettings:
 
 
 def store_settings(
-    store: LakeStore,
+    store: CatalogStore,
     elsewhere: tuple[str, ...],
     user_settings: Mapping[str, str],
     region: str | None,
@@ -87,7 +87,7 @@ def _check_scheme(scheme: str, *, has_jars: bool) -> None:
         )
 
 
-def _bucket_settings(store: LakeStore, region: str | None) -> dict[str, str]:
+def _bucket_settings(store: CatalogStore, region: str | None) -> dict[str, str]:
     """Settings for the store's bucket alone; other buckets that user code reads keep the defaults."""
     parts = urlsplit(store.location)
     if parts.scheme not in _S3:
@@ -103,7 +103,7 @@ def _bucket_settings(store: LakeStore, region: str | None) -> dict[str, str]:
     }
 
 
-def _catalog_settings(store: LakeStore, region: str | None) -> dict[str, str]:
+def _catalog_settings(store: CatalogStore, region: str | None) -> dict[str, str]:
     """A region if none is set: S3 clients need one to start, even for stores that ignore it."""
     if region or "s3.endpoint" not in store.settings or "s3.region" in store.settings:
         return {}
