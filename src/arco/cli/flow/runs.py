@@ -214,9 +214,9 @@ def print_run(view: "RunView", flags: str) -> None:
     )
     if view.changed:
         print()
-        rows = [_task(each) for each in sorted(view.changed, key=_when)]
+        rows = [_task(each) for each in sorted(view.changed, key=_start_order)]
         print_rows(("TASK", "STATUS", "ATTEMPT", "ROWS", "CHECKS", "TIME", "ERROR"), rows)
-    for line in (*code_lines(view), *_warned(view.changed)):
+    for line in (*code_lines(view), *_warning_lines(view.changed)):
         print(one_line(line))
     bad = next((each.key for each in view.changed if each.status in ("FAILED", "BLOCKED")), None)
     if bad is not None:
@@ -252,7 +252,7 @@ def code_lines(view: "RunView") -> "Iterator[str]":
         yield f"and {count_of(more, 'asset')} more, which --json shows"
 
 
-def _when(view: "TaskView") -> tuple[float, str]:
+def _start_order(view: "TaskView") -> tuple[float, str]:
     """Tasks in the order in which they were begun; those that were not come last."""
     return (math.inf if view.started_at_ms is None else view.started_at_ms, view.key)
 
@@ -279,7 +279,7 @@ def _task(view: "TaskView") -> tuple[str, ...]:
     )
 
 
-def _warned(views: "Iterable[TaskView]") -> "Iterator[str]":
+def _warning_lines(views: "Iterable[TaskView]") -> "Iterator[str]":
     """A line for each warning, with whom it was given to: the one that most tasks were given first."""
     from arco.cli.flow.text_format import count_of, list_some
 

@@ -106,12 +106,13 @@ def _lines(keys: Iterable[str]) -> dict[_Line, list[_Point]]:
         values = parse_partition_key(key) or {}
         line, point = _Line("", "", key), _Point(number, key, "", 0)
         for name, value in values.items():
-            placed = _placed(value)
-            if placed is not None:
+            position = _time_position(value)
+            if position is not None:
                 rest = format_partition_key(
                     {other: values[other] for other in values if other != name}
                 )
-                line, point = _Line(name, placed[0], rest), _Point(number, key, value, placed[1])
+                grain, at = position
+                line, point = _Line(name, grain, rest), _Point(number, key, value, at)
                 break
         lines.setdefault(line, []).append(point)
     return lines
@@ -129,18 +130,18 @@ def _text(line: _Line, first: _Point, last: _Point) -> str:
     return "/".join(sorted([side, *filter(None, rest.split("/"))]))
 
 
-def _placed(value: str) -> tuple[str, int] | None:
+def _time_position(value: str) -> tuple[str, int] | None:
     """The grain and the position of a value; None if it is not a time."""
     spelled = _TIME.fullmatch(value)
     if spelled is None:
         return None
     try:
-        return _place(value, spelled)
+        return _calendar_position(value, spelled)
     except ValueError:  # the calendar has no such day or week
         return None
 
 
-def _place(value: str, spelled: re.Match[str]) -> tuple[str, int]:
+def _calendar_position(value: str, spelled: re.Match[str]) -> tuple[str, int]:
     year, week, day, hour, offset = spelled.groups()
     if week is not None:
         return "week", date.fromisocalendar(int(year), int(week), 1).toordinal() // 7 * _STEP
