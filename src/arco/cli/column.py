@@ -118,7 +118,7 @@ def change(
     from arco.cli.output import print_raw
     from arco.client.object_name import parse_table
 
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "name": rename,
         "data_type": type_,
         "nullable": nullable,
@@ -126,7 +126,7 @@ def change(
         "pii_type": pii,
         "sensitivity": None if sensitivity is None else sensitivity.upper(),
     }
-    changes = {key: value for key, value in given.items() if value is not None}
+    changes = {key: value for key, value in options.items() if value is not None}
     if not changes:
         raise Invalid(
             "nothing to change: give --rename, --type, --nullable, --not-null, --comment, --pii or "

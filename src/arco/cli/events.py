@@ -192,7 +192,7 @@ def replay(
 
 def _replay(arco: "Arco", lines: "list[QuarantineLine] | None") -> None:
     """Replay these lines, or all, and print what became of each; `Unavailable` if some stay."""
-    stay = 0
+    refused = 0
     wanted = list(arco.quarantine.list()) if lines is None else lines
     if not wanted:
         print("Nothing is in quarantine that was not replayed.")
@@ -200,16 +200,16 @@ def _replay(arco: "Arco", lines: "list[QuarantineLine] | None") -> None:
         try:
             replayed = arco.quarantine.replay(line)
         except (Invalid, AlreadyExists) as problem:
-            stay += 1
+            refused += 1
             print(f"{line} stays: {problem}")
         else:
             print(f"{line}: {replayed.event_type} was sent again")
-    if stay:
-        left = Unavailable(f"{stay} of the lines stay in quarantine")
-        left.add_note(
+    if refused:
+        unreplayed = Unavailable(f"{refused} of the lines stay in quarantine")
+        unreplayed.add_note(
             "Update Arco if they are newer than it; `arco quarantine show` has the events."
         )
-        raise left
+        raise unreplayed
 
 
 def _query(address: WorkspaceAddress, query: str) -> "pa.Table":

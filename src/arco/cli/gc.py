@@ -195,9 +195,9 @@ def _print_totals(collections: "list[GcReport]") -> None:
             if count.objects:
                 label = f"{collection.domain:<10} {kind:<10}"
                 print(f"  {label} {count.objects:>8} objects {count.bytes:>14,} bytes")
-    left = sum(each.left.objects for each in collections)
-    if left:
+    kept_files = sum(each.left.objects for each in collections)
+    if kept_files:
         print(
-            f"{left} files that no manifest names were kept: pass --compactor URL, so that the "
+            f"{kept_files} files that no manifest names were kept: pass --compactor URL, so that the "
             "compactor can mark them."
         )

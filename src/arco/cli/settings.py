@@ -43,8 +43,8 @@ def choose_store(_app: "App", _commands: tuple[str, ...], arguments: "ArgumentCo
     bucket = os.environ.get(_BUCKET, "")
     if bucket and not any(token.source == "cli" for token in (*root.tokens, *store.tokens)):
         _take_bucket(bucket, store)
-    for given, other in ((root, store), (store, root)):
-        if any(token.source == "cli" for token in given.tokens):
+    for flag, other in ((root, store), (store, root)):
+        if any(token.source == "cli" for token in flag.tokens):
             other.tokens[:] = [token for token in other.tokens if token.source == "cli"]
     if root.tokens and store.tokens:
         names = f"{root.tokens[0].keyword} and {store.tokens[0].keyword}"

@@ -162,8 +162,9 @@ def choose_arco(_app: App, _commands: tuple[str, ...], arguments: "ArgumentColle
 
     A flag on the command line beats a variable, and of two variables ARCO_URL wins.
     """
-    given = {name: _argument(arguments, name) for name in ("--url", "--root", "--store")}
-    url, stores = given["--url"], [each for each in (given["--root"], given["--store"]) if each]
+    url = _argument(arguments, "--url")
+    store_flags = (_argument(arguments, "--root"), _argument(arguments, "--store"))
+    stores = [each for each in store_flags if each]
     if url is None or not stores:
         return
     is_url_given = any(token.source == "cli" for token in url.tokens)

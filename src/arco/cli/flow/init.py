@@ -79,9 +79,9 @@ def _refuse_existing_files(target: Path, files: dict[Path, str]) -> None:
     existing = [str(path) for path in files if os.path.lexists(target / path)]
     existing += ["pipelines"] * (target / "pipelines").exists()
     if existing:
-        taken = AlreadyExists(f"{target} has {existing[0]} already, and nothing is written over")
-        taken.add_note("Name another folder, as in `arco init shop`.")
-        raise taken
+        problem = AlreadyExists(f"{target} has {existing[0]} already, and nothing is written over")
+        problem.add_note("Name another folder, as in `arco init shop`.")
+        raise problem
 
 
 def _print_next_steps(folder: str, files: dict[Path, str]) -> None:

@@ -34,7 +34,7 @@ _TICK_MS = 100
 _SHOW_CURSOR = "\x1b[?25h\n"  # a live display hides it
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _GIVEN_UP = "GIVEN_UP"
-_BAD = frozenset({TaskStatus.FAILED, TaskStatus.BLOCKED})
+_UNSUCCESSFUL = frozenset({TaskStatus.FAILED, TaskStatus.BLOCKED})
 
 
 class ProgressView(Protocol):
@@ -192,7 +192,9 @@ class CountingExecutor:
         self._executor = executor
         self._print = print_line
         self.counts: dict[str, int] = {}
-        self.left: set[tuple[str, str]] = set()  # tasks whose last attempt failed or was blocked
+        self.unsuccessful: set[tuple[str, str]] = (
+            set()
+        )  # tasks whose last attempt failed or was blocked
         self._running: dict[str, LeasedTask] = {}  # by attempt
 
     def execute(self, task: LeasedTask, watch: AttemptContext) -> AttemptOutcome:
@@ -201,10 +203,10 @@ class CountingExecutor:
         outcome = self._executor.execute(task, watch)
         if self._running.pop(task.attempt_id, None) is not None:
             self._count(outcome.status)
-        if outcome.status in _BAD:
-            self.left.add((task.run_id, task.key))
+        if outcome.status in _UNSUCCESSFUL:
+            self.unsuccessful.add((task.run_id, task.key))
         elif outcome.status is TaskStatus.SUCCESS:
-            self.left.discard((task.run_id, task.key))
+            self.unsuccessful.discard((task.run_id, task.key))
         self._print(f"{outcome.status.lower():<9} {task.key}  {first_line(outcome.error)}".rstrip())
         return outcome
 

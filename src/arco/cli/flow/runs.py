@@ -124,15 +124,15 @@ def cancel(
     print(f"Run {view.run_id} is {view.status.lower()}: {_counts(view)}.")
 
 
-def _statuses(given: tuple[str, ...], allowed: tuple[str, ...]) -> list[str]:
+def _statuses(texts: tuple[str, ...], allowed: tuple[str, ...]) -> list[str]:
     """The statuses that are named, each once."""
-    named = dict.fromkeys(each.strip().upper() for text in given for each in text.split(","))
-    for each in named:
+    statuses = dict.fromkeys(each.strip().upper() for text in texts for each in text.split(","))
+    for each in statuses:
         if each not in allowed:
             raise Invalid(
                 f"--status takes one of {', '.join(allowed).lower()}, not {each[:80].lower()!r}"
             )
-    return list(named)
+    return list(statuses)
 
 
 def _task_statuses() -> tuple[str, ...]:
@@ -234,14 +234,15 @@ def code_lines(view: "RunView") -> "Iterator[str]":
         tasks = f"{count_of(wait.tasks, 'ready task')} of {name}"
         if not wait.workers:
             yield f"waiting  {tasks}: no worker is connected that takes them: `arco worker` starts one"
-        for each in wait.workers:
-            if each.code is None:
+        for worker in wait.workers:
+            if worker.code is None:
                 has = f"has no code of {name}, or is of an older version of Arco"
-            elif each.code.code != planned.code:
-                has = f"has the code {each.code.code[:12]}"
+            elif worker.code.code != planned.code:
+                has = f"has the code {worker.code.code[:12]}"
             else:
                 has = "has the same code and other checks"
-            yield f"waiting  {tasks}, planned with the code {planned.code[:12]}: worker {each.worker} {has}"
+            code = planned.code[:12]
+            yield f"waiting  {tasks}, planned with the code {code}: worker {worker.worker} {has}"
     if any(wait.workers for wait in view.waits_for_code):
         yield (
             "Update the project where the worker runs: it reloads by itself. Or plan what is left with the "

@@ -104,10 +104,10 @@ def worker(
 def _check_pools(project: "Project", pools: tuple[str, ...]) -> None:
     """A name that no task has would wait for ever."""
     pool_names = sorted({each.pool for each in project.makers()})
-    for each in pools:
-        if each not in pool_names:
+    for pool in pools:
+        if pool not in pool_names:
             raise Invalid(
-                f"--pool: no task is of the pool {each[:80]!r}; there are {', '.join(pool_names)}"
+                f"--pool: no task is of the pool {pool[:80]!r}; there are {', '.join(pool_names)}"
             )
 
 
@@ -179,7 +179,7 @@ class _Working:
                     waiting.cancel()
                     await runtime.tasks.in_thread(executor.close)
         self._print_end(name, executor.counts)
-        return 1 if self._once and executor.left else 0
+        return 1 if self._once and executor.unsuccessful else 0
 
     def _print_line(self, line: str) -> None:
         """A line for people, from any thread."""

@@ -90,12 +90,12 @@ def _numbered(read: Iterable[range], parts: tuple[range, ...]) -> Iterator[range
     starts = [part.start for part in parts]
     before = list(accumulate(map(len, parts), initial=0))
     shifts = [number - start for number, start in zip(before, starts, strict=False)]
-    for each in read:
-        if not each:
+    for positions in read:
+        if not positions:
             yield EMPTY_RANGE
             continue
-        shift = shifts[bisect_right(starts, each.start) - 1] if len(parts) > 1 else shifts[0]
-        yield range(each.start + shift, each.stop + shift)
+        shift = shifts[bisect_right(starts, positions.start) - 1] if len(parts) > 1 else shifts[0]
+        yield range(positions.start + shift, positions.stop + shift)
 
 
 def _indexes(keys: PartitionSet, sides: list[_Side]) -> Iterable[KeyIndexes]:

@@ -181,10 +181,10 @@ def _has_shape(key: str, partitions: Partitions) -> bool:
     values = parse_partition_key(key) if key else {}
     if values is None or set(values) != set(partitions.names):
         return False
-    for each in partitions:
-        if isinstance(each, TimeDimension):
+    for dimension in partitions:
+        if isinstance(dimension, TimeDimension):
             try:
-                each.position(values[each.name])
+                dimension.position(values[dimension.name])
             except Invalid:
                 return False
     return True

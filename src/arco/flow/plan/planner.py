@@ -312,14 +312,14 @@ def _dynamic(project: Project) -> set[str]:
 def _check_names(makers: list[MakerDef]) -> None:
     """Raise Invalid if a task has the name of a table: task keys must be unique."""
     seen: dict[str, str] = {}
-    for each in makers:
-        short = short_name(each.name)
+    for maker in makers:
+        short = short_name(maker.name)
         if short in seen:
             raise Invalid(
                 f"the task {short!r} has the name of a table: give it a name without dots, "
                 "@task('report')"
             )
-        seen[short] = each.name
+        seen[short] = maker.name
 
 
 _TASK_MODE = "task"

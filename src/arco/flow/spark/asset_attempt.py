@@ -95,9 +95,9 @@ class AssetAttempt:
             if failed_checks(checks):
                 return self._blocked(outputs, checks, warnings, table_context)
             attempt.begin("publishing")
-            for each in outputs:
-                each.published = each.format.publish(each.target, each.staged)
-                self.done.append(output_done(each, table_context.find(each.target.table)))
+            for output in outputs:
+                output.published = output.format.publish(output.target, output.staged)
+                self.done.append(output_done(output, table_context.find(output.target.table)))
         warnings += self._describe(outputs, table_context)
         if not self.asset.strict:
             warnings += self._undeclared_inputs(lineage)
@@ -122,8 +122,8 @@ class AssetAttempt:
         warnings: list[str],
         table_context: TableContext,
     ) -> AttemptOutcome:
-        for each in outputs:
-            each.kept_as = each.format.keep(each.target, each.staged)
+        for output in outputs:
+            output.kept_as = output.format.keep(output.target, output.staged)
         return AttemptOutcome(
             status=TaskStatus.BLOCKED,
             error=_blocked_error(checks, outputs),
@@ -149,8 +149,8 @@ class AssetAttempt:
     def _check(
         self, outputs: list[StagedOutput], table_context: TableContext
     ) -> list[CheckOutcome]:
-        for each in outputs:
-            each.write_metrics.check_partition(each.metrics)
+        for output in outputs:
+            output.write_metrics.check_partition(output.metrics)
         runner = CheckRunner(self.project, self.attempt, self.catalog, self.clock, self.new_session)
         return [
             outcome
@@ -173,12 +173,12 @@ class AssetAttempt:
     def _describe(self, outputs: list[StagedOutput], table_context: TableContext) -> list[str]:
         """Set comment, owner and tags; a failure is a warning, as the data are published."""
         warnings: list[str] = []
-        for each in outputs:
-            table = table_context.find(each.target.table)
+        for output in outputs:
+            table = table_context.find(output.target.table)
             if table is None:
                 continue
             try:
-                self.catalog.describe(table, each.target.table_definition())
+                self.catalog.describe(table, output.target.table_definition())
             except ArcoError as problem:
                 warnings.append(f"{table.name} could not be described: {problem}")
         return warnings

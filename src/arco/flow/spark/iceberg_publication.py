@@ -101,10 +101,10 @@ def keep_unpublished(table: IcebergTable, target: WriteTarget, files: Iterable[A
             break
         table.refresh()
     table.refresh()
-    kept = table.staged(target.attempt.attempt_id)
-    if kept is None:
+    snapshot = table.staged(target.attempt.attempt_id)
+    if snapshot is None:
         raise Unavailable(f"{target.table}: the staged files could not be kept; retry")
-    return int(kept.snapshotId())
+    return int(snapshot.snapshotId())
 
 
 def _delete_duplicates(

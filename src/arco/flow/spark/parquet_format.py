@@ -77,13 +77,17 @@ class ParquetFormat:
         self._dropped: dict[str, tuple[str, ...]] = {}
 
     def read(self, table: CatalogTable, chosen: PartitionSet) -> DataFrame:
-        now, schema = self._catalog.files(table.table_id), _schema(table)
-        read = {key: files for key, files in now.files.items() if not chosen.axes or key in chosen}
+        current_files, schema = self._catalog.files(table.table_id), _schema(table)
+        files_by_key = {
+            key: files
+            for key, files in current_files.files.items()
+            if not chosen.axes or key in chosen
+        }
         self._table_context.opened.setdefault(table.name, set()).update(
-            key for key in read if read[key]
+            key for key in files_by_key if files_by_key[key]
         )
-        root = now.location.rstrip("/")
-        paths = [f"{root}/{each.path}" for files in read.values() for each in files]
+        root = current_files.location.rstrip("/")
+        paths = [f"{root}/{each.path}" for files in files_by_key.values() for each in files]
         if not paths:
             return self._session.createDataFrame([], schema)
         return self._session.read.schema(schema).parquet(*paths)
@@ -104,12 +108,13 @@ class ParquetFormat:
 
     def _fit(self, table: CatalogTable, target: WriteTarget, schema: StructType) -> CatalogTable:
         """An existing table, with columns for a result."""
-        now = self._catalog.files(table.table_id)
-        for key, files in now.files.items():
+        current_files = self._catalog.files(table.table_id)
+        for key, files in current_files.files.items():
             if files:
                 check_partitioning(parse_partition_key(key) or {}, target)
-        before = ExistingTable(_schema(table), bool(now.materials), not any(now.files.values()))
-        plan = fit_columns(schema, before, target, self._table_context.changes)
+        is_empty = not any(current_files.files.values())
+        existing = ExistingTable(_schema(table), bool(current_files.materials), is_empty)
+        plan = fit_columns(schema, existing, target, self._table_context.changes)
         self._dropped[target.table] = plan.dropped
         if plan.retyped:
             table = self._catalog.narrow(table, tuple(each.name for each in plan.retyped))
@@ -155,16 +160,18 @@ class ParquetFormat:
 
     def _send(self, target: WriteTarget, request: FilesStaged) -> FilesPublished:
         """Publish; a retry is safe, as the catalog answers that an attempt is published already."""
-        for left in range(_TRIES - 1, -1, -1):
+        for tries_left in range(_TRIES - 1, -1, -1):
             try:
                 return self._catalog.publish(request)
-            except Fenced as lost:
-                now = self._current_files(target)
-                if now.materials.get(target.partition) not in attempt_ids_until(target.attempt):
-                    raise AttemptFenced(f"{target.table}: {lost}") from lost
-                return _published(now)
+            except Fenced as fenced:
+                current_files = self._current_files(target)
+                if current_files.materials.get(target.partition) not in attempt_ids_until(
+                    target.attempt
+                ):
+                    raise AttemptFenced(f"{target.table}: {fenced}") from fenced
+                return _published(current_files)
             except (Unknown, Unavailable):
-                if not left:
+                if not tries_left:
                     raise
         raise AssertionError  # the last try has returned or raised
 
@@ -207,10 +214,10 @@ class ParquetFormat:
         return {str(name): int(count) for name, count in rows.collect()}
 
 
-def _published(now: TableVersionFiles) -> FilesPublished:
-    files = [each for listed in now.files.values() for each in listed]
+def _published(current_files: TableVersionFiles) -> FilesPublished:
+    files = [each for listed in current_files.files.values() for each in listed]
     return FilesPublished(
-        number=now.number,
+        number=current_files.number,
         rows=sum(each.rows for each in files),
         bytes=sum(each.bytes for each in files),
         files=len(files),

@@ -83,22 +83,22 @@ class TaskAttempt:
 
     def _create_schemas(self) -> None:
         """Create the schemas of its outputs; if that fails, the task is still called."""
-        for each in self.attempt.task.outputs:
+        for output in self.attempt.task.outputs:
             try:
-                if self.catalog.find(each.table) is None:
-                    self.catalog.make_schema(each.table)
+                if self.catalog.find(output.table) is None:
+                    self.catalog.make_schema(output.table)
             except ArcoError as problem:
-                self.attempt.log(f"the schema of {each.table} could not be created: {problem}")
+                self.attempt.log(f"the schema of {output.table} could not be created: {problem}")
 
     def _create_views(self, table_context: TableContext) -> None:
         """A view for each table of `reads`, named like the table without its schema, of any format."""
         formats = TableFormats(table_context)
         inputs = TaskInputs(self.project, self.attempt.task, table_context, formats)
-        for each in self.task.inputs:
+        for declared in self.task.inputs:
             try:
-                inputs.frame(each, self.task).createOrReplaceTempView(each.parameter)
+                inputs.frame(declared, self.task).createOrReplaceTempView(declared.parameter)
             except Invalid as problem:
-                self.attempt.log(f"there is no view {each.parameter}: {problem}")
+                self.attempt.log(f"there is no view {declared.parameter}: {problem}")
 
     def _add_output(self, table: str) -> str | None:
         """Record a table that the task has written; a warning if it does not exist."""

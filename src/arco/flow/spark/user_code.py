@@ -72,14 +72,14 @@ def _run_query(
     asset: AssetDef, frames: Mapping[str, DataFrame | None], spark: SparkSession, ctx: Context
 ) -> DataFrame:
     views: dict[str, str] = {}
-    for at, each in enumerate(asset.inputs):
-        frame, view = frames[each.parameter], f"{_VIEW}_{at}"
+    for at, declared in enumerate(asset.inputs):
+        frame, view = frames[declared.parameter], f"{_VIEW}_{at}"
         if frame is None:
-            raise Invalid(f"{asset.where}: a query cannot read its own table {each.table}")
+            raise Invalid(f"{asset.where}: a query cannot read its own table {declared.table}")
         frame.createOrReplaceTempView(view)
-        views.setdefault(each.table, view)
-        if "." not in each.parameter:  # a name that the header gives to a table
-            frame.createOrReplaceTempView(each.parameter)
+        views.setdefault(declared.table, view)
+        if "." not in declared.parameter:  # a name that the header gives to a table
+            frame.createOrReplaceTempView(declared.parameter)
     values = {**{name: str(value) for name, value in ctx.params.items()}, **ctx.partition}
     return spark.sql(replace_parameters(replace_tables(asset.sql or "", views), values))
 
