@@ -81,7 +81,7 @@ class RunExecution:
         progress: RunProgress,
         print_line: Callable[[str], None],
     ) -> None:
-        self._coordinator = self._space = FullStoreWatch(coordinator, runtime)
+        self._coordinator = self._store_watch = FullStoreWatch(coordinator, runtime)
         self._runtime = runtime
         self._progress = progress
         self._print = print_line
@@ -107,11 +107,11 @@ class RunExecution:
             working = spawn(_notify(worker.run(submitted.run_id), changed))
             following = spawn(_notify(self._follow(submitted.run_id, screen), changed))
             interrupting = spawn(signals.wait(self._runtime, changed))
-            giving_up = spawn(_notify(self._space.given_up.wait(), changed))
+            giving_up = spawn(_notify(self._store_watch.given_up.wait(), changed))
             try:
                 await changed.wait()
-                if self._space.problem is not None:
-                    raise self._space.problem
+                if self._store_watch.problem is not None:
+                    raise self._store_watch.problem
                 if not following.done() and signals.count:
                     await self._leave(submitted.run_id, worker, following)
                 else:
@@ -132,7 +132,7 @@ class RunExecution:
             try:
                 view = await self._coordinator.get_run(run_id, since=number, wait_ms=_LOOK_MS)
             except (Unavailable, Unknown) as problem:
-                if self._space.problem is not None:
+                if self._store_watch.problem is not None:
                     raise
                 self._report_problem(problem)
                 await self._runtime.clock.sleep(_RETRY_MS)
