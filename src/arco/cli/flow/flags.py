@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from arco.cli.flags import ignore_variables_for_names, variable_lines
-from arco.cli.settings import VARIABLES, Flag, choose_store, ignore_empty
+from arco.cli.settings import VARIABLES, Flag, choose_store, find_argument, ignore_empty
 from arco.core.errors import Invalid
 from arco.server.settings import LOCAL_MASTER, SparkSettings, require_spark
 from arco.server.workspace_address import WorkspaceAddress
 
 if TYPE_CHECKING:
-    from cyclopts.argument import Argument, ArgumentCollection
+    from cyclopts.argument import ArgumentCollection
 
     from arco.flow.plan.plan import Reason
 
@@ -162,8 +162,8 @@ def choose_arco(_app: App, _commands: tuple[str, ...], arguments: "ArgumentColle
 
     A flag on the command line beats a variable, and of two variables ARCO_URL wins.
     """
-    url = _argument(arguments, "--url")
-    store_flags = (_argument(arguments, "--root"), _argument(arguments, "--store"))
+    url = find_argument(arguments, "--url")
+    store_flags = (find_argument(arguments, "--root"), find_argument(arguments, "--store"))
     stores = [each for each in store_flags if each]
     if url is None or not stores:
         return
@@ -198,7 +198,3 @@ def pairs(flag: str, texts: tuple[str, ...]) -> Mapping[str, str]:
             raise Invalid(f"{flag} takes key=value, not {text[:80]!r}")
         values[key] = value
     return values
-
-
-def _argument(arguments: "ArgumentCollection", name: str) -> "Argument | None":
-    return next((each for each in arguments if name in each.names), None)

@@ -13,9 +13,8 @@ from collections.abc import Iterable
 from datetime import date
 from typing import NamedTuple
 
-from arco.core.errors import Invalid
 from arco.events.partition_key import format_partition_key, parse_partition_key
-from arco.flow.define.table_name import DEFAULT_CATALOG, qualified_name
+from arco.flow.define.table_name import DEFAULT_CATALOG, full_name
 
 MAX_KEY = 255  # the limit of the event field that names a task
 
@@ -38,21 +37,13 @@ def task_key(maker: str, partition: str) -> str:
 def read_key(key: str) -> TaskName:
     """The parts of a key; the inverse of `task_key`."""
     name, _, partition = key.partition("@")
-    return TaskName(_long_name(name.replace("%40", "@").replace("%25", "%")), partition)
+    return TaskName(full_name(name.replace("%40", "@").replace("%25", "%")), partition)
 
 
 def short_name(maker: str) -> str:
     """A full name without the catalog `default`."""
     short = maker.removeprefix(_PREFIX)
-    return short if _long_name(short) == maker else maker
-
-
-def _long_name(name: str) -> str:
-    """The full name of a table; a name with one level is that of a task."""
-    try:
-        return qualified_name(name)
-    except Invalid:
-        return name
+    return short if full_name(short) == maker else maker
 
 
 _STEP = 2  # the odd positions are for hours that occur twice

@@ -47,6 +47,7 @@ from arco.flow.spark.row_checks import (
     expected_rows,
     failing_condition,
     is_within,
+    optional_text,
     other_checks,
     outcome_of,
 )
@@ -305,9 +306,9 @@ def finding_of(check: CheckDef, result: object, rows: int) -> CheckFinding:
             actual = reported.bad_rows if reported.actual is None else reported.actual
             return CheckFinding(
                 bool(reported.passed),
-                _optional_text(reported.expected),
-                _optional_text(actual),
-                _optional_text(reported.message or None),
+                optional_text(reported.expected),
+                optional_text(actual),
+                optional_text(reported.message or None),
             )
         case bool(passed):
             message = None if passed else "it does not hold"
@@ -331,10 +332,6 @@ def _to_python(value: object) -> object:
     # A Spark column has any attribute, which is another column.
     is_scalar = isinstance(kind, str) and isinstance(shape, tuple) and not shape
     return bool(value) if is_scalar and kind == "b" else value
-
-
-def _optional_text(value: object) -> str | None:
-    return None if value is None else str(value)
 
 
 def _column(frame: DataFrame, name: str, table: str) -> Column:
