@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import msgspec
 
-from arco.client.lake import HttpLake
+from arco.client.task_catalog import HttpTaskCatalog
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime
 from arco.flow.coordinator.messages import RunRequest, RunStatus
@@ -91,8 +91,8 @@ async def _task_ms(runtime: Runtime, folder: Path, shape: str) -> float:
     (project_folder / "pipelines" / "nothing.py").write_text(_PROJECT % TASKS)
     project = load_project(project_folder)
     async with embedded_server(WorkspaceAddress(root=str(folder / "store")), runtime) as arco:
-        lake = HttpLake(arco.url, runtime, token=None)
-        executor = SparkExecutor(project, lake, _no_spark, runtime.clock)
+        catalog = HttpTaskCatalog(arco.url, runtime, token=None)
+        executor = SparkExecutor(project, catalog, _no_spark, runtime.clock)
         worker = Worker(
             arco.coordinator,
             executor,
@@ -105,7 +105,7 @@ async def _task_ms(runtime: Runtime, folder: Path, shape: str) -> float:
             return await _timed(arco, runtime, worker, plan_of(project.name, shape))
         finally:
             executor.close()
-            lake.close()
+            catalog.close()
 
 
 async def _timed(arco: EmbeddedServer, runtime: Runtime, worker: Worker, plan: Plan) -> float:

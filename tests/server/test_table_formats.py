@@ -32,13 +32,13 @@ async def test_a_table_of_each_format_has_a_chain_head() -> None:
     plain = await _make(setup, "p", TableFormat.PARQUET)
     delta = await _make(setup, "d", TableFormat.DELTA)
     fences, _ = _fences(setup)
-    assert await fences.place("s.t") == TableHead(ice, "ICEBERG", 0)
-    assert await fences.place("default.s.p") == TableHead(plain, "PARQUET", -1)
-    assert await fences.place("s.d") == TableHead(delta, "DELTA", NO_CHAIN)
-    assert await fences.place("s.nobody") is None
-    assert await fences.place("nowhere.s.t") is None
+    assert await fences.head("s.t") == TableHead(ice, "ICEBERG", 0)
+    assert await fences.head("default.s.p") == TableHead(plain, "PARQUET", -1)
+    assert await fences.head("s.d") == TableHead(delta, "DELTA", NO_CHAIN)
+    assert await fences.head("s.nobody") is None
+    assert await fences.head("nowhere.s.t") is None
     with pytest.raises(Invalid):
-        await fences.place("t")
+        await fences.head("t")
 
 
 async def test_a_dropped_table_has_no_chain_head() -> None:
@@ -47,8 +47,8 @@ async def test_a_dropped_table_has_no_chain_head() -> None:
     await setup.a.drop("t")
     await setup.inner.do(DropTable(target=t("p")))
     fences, _ = _fences(setup)
-    assert await fences.place("s.t") is None
-    assert await fences.place("s.p") is None
+    assert await fences.head("s.t") is None
+    assert await fences.head("s.p") is None
 
 
 async def test_a_fence_goes_onto_the_chain_of_its_table() -> None:
@@ -58,7 +58,7 @@ async def test_a_fence_goes_onto_the_chain_of_its_table() -> None:
     fences, _ = _fences(setup)
     assert await fences.fence(ice, attempt_at(setup, "two", 0), since=0) == 1
     assert await fences.fence(plain, attempt_at(setup, "two", -1), since=-1) == 0
-    assert await fences.place("s.p") == TableHead(plain, "PARQUET", 0)
+    assert await fences.head("s.p") == TableHead(plain, "PARQUET", 0)
     with pytest.raises(Invalid):
         await fences.fence(delta, attempt_at(setup, "two", -1), since=-1)
     with pytest.raises(NotFound):

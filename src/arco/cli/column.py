@@ -1,4 +1,4 @@
-"""`arco column`: the columns of a table of a running Arco, and columns as they are typed in flags.
+"""`arco column`: the columns of a table on a running server, and columns as they are typed in flags.
 
 A column is typed as "name type", with "not null" behind it; a name with blanks stands in quotes.
 """
@@ -42,9 +42,7 @@ Spec = Annotated[
 ]
 Nullable = Annotated[
     bool | None,
-    Parameter(
-        name="--nullable", negative="--not-null", help="Whether it may hold nulls from now on."
-    ),
+    Parameter(name="--nullable", negative="--not-null", help="Whether the column may hold nulls."),
 ]
 
 
@@ -59,7 +57,7 @@ class Level(StrEnum):
 
 app = App(
     name="column",
-    help="Columns of a table: add, change, drop.",
+    help="Add, change and drop columns of a table.",
     help_epilogue=_EXAMPLES,
     config=CONFIG,
 )
@@ -74,7 +72,7 @@ def add(
     server: Server = _SERVER,
     json: AsJson = False,
 ) -> None:
-    """Add columns to a table, all in one change."""
+    """Add columns to a table, in one commit."""
     from arco.cli.output import print_document
     from arco.client.object_name import parse_table
 
@@ -95,18 +93,18 @@ def change(
     column: ColumnName,
     /,
     *,
-    rename: Annotated[str | None, Parameter(metavar="NEW", help="Its new name.")] = None,
+    rename: Annotated[str | None, Parameter(metavar="NEW", help="The new name.")] = None,
     type_: Annotated[
-        str | None, Parameter(name="--type", metavar="TYPE", help="Its new type.")
+        str | None, Parameter(name="--type", metavar="TYPE", help="The new type.")
     ] = None,
     nullable: Nullable = None,
     comment: Annotated[
-        str | None, Parameter(metavar="TEXT", help="What it is; an empty text removes it.")
+        str | None, Parameter(metavar="TEXT", help="A description; an empty text removes it.")
     ] = None,
     pii: Annotated[
         str | None,
         Parameter(
-            metavar="KIND", help="The personal data that it holds, such as EMAIL; '' for none."
+            metavar="KIND", help="The kind of personal data in it, such as EMAIL; '' for none."
         ),
     ] = None,
     sensitivity: Annotated[
@@ -116,11 +114,11 @@ def change(
     server: Server = _SERVER,
     json: AsJson = False,
 ) -> None:
-    """Change a column: only what is named changes."""
+    """Change the given properties of a column."""
     from arco.cli.output import print_raw
     from arco.client.object_name import parse_table
 
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "name": rename,
         "data_type": type_,
         "nullable": nullable,
@@ -128,7 +126,7 @@ def change(
         "pii_type": pii,
         "sensitivity": None if sensitivity is None else sensitivity.upper(),
     }
-    changes = {key: value for key, value in given.items() if value is not None}
+    changes = {key: value for key, value in options.items() if value is not None}
     if not changes:
         raise Invalid(
             "nothing to change: give --rename, --type, --nullable, --not-null, --comment, --pii or "

@@ -67,7 +67,7 @@ def compactor(
     host
         The address to listen on.
     port
-        The port to listen on; 0 for any that is free.
+        The port to listen on; 0 for any free port.
     retention
         Retention of old versions.
     runs
@@ -81,18 +81,18 @@ def compactor(
     interval
         How long small batches of events wait to be compacted.
     once
-        Compact all events, without serving, and end: for cron. No service token is needed.
+        Compact all events once, then exit (for cron). Needs no service token and no port.
     rebuild
-        Rebuild the tables of events from the ledger, and end.
+        Rebuild the event tables from the ledger, then exit.
     domain
-        With --once or --rebuild: this domain alone (executions, lineage or search).
+        With --once or --rebuild: only this domain (executions, lineage or search).
     collect_every
-        Collect garbage here too, so often; 0 for never. The identity of this process then needs the role
-        janitor besides its own.
+        Collect garbage in this process, with this interval; 0 for never. Its identity then also needs
+        the role janitor.
     log_level
         Which log lines to write to stderr.
     admin_port
-        A second port for health and metrics alone; 0 for any that is free. By default there is none.
+        A second port for health and metrics only; 0 for any free port. By default there is none.
     admin_host
         The address that the admin port listens on.
     """
@@ -212,7 +212,7 @@ def worker(
     interval: CompactionInterval | None = None,
     nice: Annotated[int, Parameter(metavar="N")] = 0,
 ) -> None:
-    """Compact events for the process that has started this one.
+    """Compact events for the parent process.
 
     Parameters
     ----------

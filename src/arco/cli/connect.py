@@ -1,4 +1,4 @@
-"""`arco connect`: what to paste into an engine so that it works with a running Arco.
+"""`arco connect`: the code that connects an engine to a running server.
 
 The snippets exist once: `arco connect` prints them, docs/how-to/connect-engines.md shows them, and
 `make interop` runs them. A token is never part of one: the snippet reads ARCO_TOKEN when it runs.
@@ -17,13 +17,13 @@ from arco.flow.spark.jars import SPARK_PACKAGE
 
 _EXAMPLES = """\
 Examples:
-  arco connect pyiceberg                       Python, with PyIceberg
-  arco connect spark --warehouse lake          a Spark session, on the catalog lake
+  arco connect pyiceberg                       Python with PyIceberg
+  arco connect spark --warehouse lake          a Spark session with the catalog lake
   arco connect duckdb | duckdb                 SQL for DuckDB
   arco connect spark --url https://arco.example
 
-The lines name the Arco at http://127.0.0.1:8181, or at --url. With a token, they read
-it from ARCO_TOKEN when they run: it is never printed."""
+The code connects to the server at http://127.0.0.1:8181, or at --url. A token is
+never printed: the code reads it from ARCO_TOKEN when it runs."""
 
 _SERVER = Server()
 
@@ -38,7 +38,7 @@ class SnippetEngine(StrEnum):
 
 app = App(
     name="connect",
-    help="Print what to paste into an engine: Spark, PyIceberg or DuckDB.",
+    help="Print the code that connects Spark, PyIceberg or DuckDB.",
     help_epilogue=_EXAMPLES,
     config=CONFIG,
 )
@@ -52,7 +52,7 @@ def connect(
     warehouse: Annotated[str, Parameter(metavar="NAME")] = "default",
     server: Server = _SERVER,
 ) -> None:
-    """Print the lines with which an engine reaches the Iceberg catalog of a running Arco.
+    """Print the code that connects an engine to the Iceberg catalog of a running server.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def connect(
     warehouse
         The catalog, which engines call the warehouse.
     server
-        The Arco that the engine will ask. It is asked first whether it has that catalog.
+        The server that the engine will connect to. The command first checks that it has the catalog.
     """
     from arco.client.object_name import ObjectName
 

@@ -88,9 +88,9 @@ def doctor(
     locations
         Places outside the store that hold tables, as for the server; only --deep reads them.
     deep
-        Look at all that the workspace holds, too: lists it, looks for what was lost, ends streams that
-        their writers have left, resolves the pointer of every Iceberg table, and reports what it cannot
-        repair.
+        Also check everything in the workspace: list its objects, look for lost ones, seal streams that
+        their writers have left, resolve the pointer of every Iceberg table, and report what cannot be
+        repaired.
     json
         Print one JSON document.
     """

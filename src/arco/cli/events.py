@@ -1,4 +1,4 @@
-"""`arco events` sends events to a running Arco; `arco quarantine` lists and replays those not folded."""
+"""`arco events` sends events to a running server; `arco quarantine` lists and replays those not folded."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 Examples:
-  arco events send events.ndjson               one event in each line
-  my-job --events | arco events send -         as they come out of a program
+  arco events send events.ndjson               one event per line
+  my-job --events | arco events send -         events from the output of a program
 
-Each batch of 1,000 lines is durable once it was answered. It exits with 1 if a line
-was refused, and says which and why; the others are stored all the same."""
+Events are sent in batches of 1,000 lines, each durable once the server has answered.
+It reports refused lines with the reason and exits with 1; the others are stored."""
 
 _SERVER = Server()
 _BATCH = 1_000
@@ -37,13 +37,13 @@ FileName = Annotated[
         metavar="FILE",
         show_env_var=False,
         allow_leading_hyphen=True,
-        help="A file with one event in each line; - reads them from stdin.",
+        help="A file with one event per line; - reads stdin.",
     ),
 ]
 
 app = App(
     name="events",
-    help="Send events to a running Arco.",
+    help="Send events to a running server.",
     help_epilogue=_EXAMPLES,
     config=CONFIG,
 )
@@ -95,19 +95,19 @@ def _batches(lines: Iterable[bytes]) -> Iterator[tuple[int, list[bytes]]]:
 
 _QUARANTINE_EXAMPLES = """\
 Examples:
-  arco quarantine list                         the lines that were not replayed yet
-  arco quarantine list --all --json            with what was, for a program
+  arco quarantine list                         lines that were not replayed yet
+  arco quarantine list --all --json            also replayed lines, as JSON
   arco quarantine show executions/01M7FVEX5ZQ4SN3QGY2E97DMKR/3/17
   arco quarantine replay executions/01M7FVEX5ZQ4SN3QGY2E97DMKR/3/17
-  arco quarantine replay --all                 after an update that understands them
+  arco quarantine replay --all                 after an upgrade that understands them
 
-`list` and `show` read the store itself, as `arco sql` does. `replay` asks a running
-Arco: events that it understands are folded, the others stay, and it says why."""
+`list` and `show` read the store, as `arco sql` does. `replay` sends the events to a
+running server; those that it refuses stay in quarantine, with the reason."""
 
 LineName = Annotated[
     str,
     Parameter(
-        metavar="LINE", show_env_var=False, help="A line, as `arco quarantine list` names it."
+        metavar="LINE", show_env_var=False, help="A line, as `arco quarantine list` prints it."
     ),
 ]
 _Flag = Annotated[bool, Parameter(negative="", show_default=False, show_env_var=False)]
@@ -119,7 +119,7 @@ _ORDER = "ORDER BY received_at, domain, stream, segment, line"
 
 quarantine_app = App(
     name="quarantine",
-    help="Events that could not be folded: list, show, replay.",
+    help="List, show and replay events that could not be processed.",
     help_epilogue=_QUARANTINE_EXAMPLES,
     config=(VARIABLES, ignore_empty, choose_store, ignore_variables_for_names),
 )
@@ -137,7 +137,7 @@ def list_(
     Parameters
     ----------
     all
-        Also those that were replayed.
+        Include replayed lines.
     """
     from arco.cli.rendering import print_json, print_rows
 
@@ -181,7 +181,7 @@ def replay(
     Parameters
     ----------
     all
-        Of all lines that were not replayed yet.
+        Replay all lines that were not replayed yet.
     """
     if all == bool(lines):
         raise Invalid("name the lines to replay, or give --all")
@@ -192,7 +192,7 @@ def replay(
 
 def _replay(arco: "Arco", lines: "list[QuarantineLine] | None") -> None:
     """Replay these lines, or all, and print what became of each; `Unavailable` if some stay."""
-    stay = 0
+    refused = 0
     wanted = list(arco.quarantine.list()) if lines is None else lines
     if not wanted:
         print("Nothing is in quarantine that was not replayed.")
@@ -200,16 +200,16 @@ def _replay(arco: "Arco", lines: "list[QuarantineLine] | None") -> None:
         try:
             replayed = arco.quarantine.replay(line)
         except (Invalid, AlreadyExists) as problem:
-            stay += 1
+            refused += 1
             print(f"{line} stays: {problem}")
         else:
             print(f"{line}: {replayed.event_type} was sent again")
-    if stay:
-        left = Unavailable(f"{stay} of the lines stay in quarantine")
-        left.add_note(
+    if refused:
+        unreplayed = Unavailable(f"{refused} of the lines stay in quarantine")
+        unreplayed.add_note(
             "Update Arco if they are newer than it; `arco quarantine show` has the events."
         )
-        raise left
+        raise unreplayed
 
 
 def _query(address: WorkspaceAddress, query: str) -> "pa.Table":

@@ -51,42 +51,45 @@ Parent = Annotated[
     str | None,
     _argument("The catalog or schema to list.", "PARENT"),
 ]
-NewName = Annotated[str, _argument("Its new name, written out as the old one.", "NEW")]
+NewName = Annotated[str, _argument("The new full name.", "NEW")]
 ColumnName = Annotated[str, _argument("The column.", "COLUMN")]
 
 InCatalog = Annotated[
     str | None,
-    Parameter(metavar="NAME", help="The catalog that every part of a dotted name lies below."),
+    Parameter(metavar="NAME", help="The catalog; every part of a dotted name is then below it."),
 ]
 AsOf = Annotated[
     str | None,
     Parameter(
         metavar="WHEN",
-        help="Look back: a version number, a commit id, or a time such as 2026-01-31T12:00:00Z.",
+        help="Read an earlier state: a version, a commit id, or a time such as 2026-01-31T12:00:00Z.",
     ),
 ]
 From = Annotated[
-    str, Parameter(name="--from", metavar="WHEN", help="The older point, as --as-of takes it.")
+    str,
+    Parameter(
+        name="--from", metavar="WHEN", help="The older version, in the form that --as-of takes."
+    ),
 ]
 To = Annotated[
     str | None,
-    Parameter(name="--to", metavar="WHEN", help="The newer point; now if it is not given."),
+    Parameter(name="--to", metavar="WHEN", help="The newer version; by default the newest."),
 ]
 Dropped = Annotated[
     bool,
     Parameter(
-        negative="", show_default=False, help="List what was dropped and can still come back."
+        negative="", show_default=False, help="List dropped objects that can still be restored."
     ),
 ]
 Force = Annotated[
     bool,
     Parameter(
-        negative="", show_default=False, show_env_var=False, help="Drop it with all that it holds."
+        negative="", show_default=False, show_env_var=False, help="Drop it with everything in it."
     ),
 ]
 NewNameFlag = Annotated[
     str | None,
-    Parameter(name="--as", metavar="NAME", help="Come back under this name (its last part alone)."),
+    Parameter(name="--as", metavar="NAME", help="Restore it under this name (the last part only)."),
 ]
 ById = Annotated[
     str | None, Parameter(name="--id", metavar="ID", help="The object's id, instead of a name.")
@@ -115,7 +118,7 @@ ColumnsFile = Annotated[
     ),
 ]
 Location = Annotated[
-    str | None, Parameter(metavar="URL", help="Where the files of an external table are.")
+    str | None, Parameter(metavar="URL", help="The location of the files of an external table.")
 ]
 
 
@@ -131,7 +134,7 @@ class TableFormatChoice(StrEnum):
 
 Format = Annotated[
     TableFormatChoice,
-    Parameter(name="--format", help="The format of its files; delta only with --location."),
+    Parameter(name="--format", help="The format of the files; delta only with --location."),
 ]
 
 
@@ -143,13 +146,13 @@ class DescriptionFlags:
     Parameters
     ----------
     comment
-        What it is, for people.
+        A description.
     property
         A property, as key=value; may be repeated.
     tag
         A tag; may be repeated.
     owner
-        Who owns it, such as user:ana or group:sales.
+        The owner, such as user:ana or group:sales.
     """
 
     comment: Annotated[str | None, Parameter(metavar="TEXT")] = None
@@ -179,12 +182,12 @@ class DescriptionFlags:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Server:
-    """Flags that name a running Arco.
+    """Flags that name a running server.
 
     Parameters
     ----------
     url
-        The Arco to ask.
+        The URL of the running server.
     token_file
         A file that holds the token to send; the variable ARCO_TOKEN may hold the token itself.
     """

@@ -33,7 +33,7 @@ def gc(
     compactor: Annotated[str | None, Parameter(metavar="URL", env_var="ARCO_COMPACTOR_URL")] = None,
     json: Flag = False,
 ) -> None:
-    """Delete what is older than the retention, and files that no manifest names.
+    """Delete versions that are older than the retention, and files that no manifest names.
 
     Parameters
     ----------
@@ -46,10 +46,10 @@ def gc(
     locations
         Locations outside the store that hold tables; nothing is deleted in other locations.
     dry_run
-        Delete nothing, and report what would be deleted.
+        Only report what would be deleted.
     compactor
-        The compactor that publishes the mark below which unnamed files go. Without one it is published
-        here, where this identity may; where it may not, those files stay.
+        The compactor that publishes the mark below which unreferenced files are deleted. Without it this
+        process publishes the mark if its identity may; otherwise those files stay.
     json
         Print one JSON document.
     """
@@ -195,9 +195,9 @@ def _print_totals(collections: "list[GcReport]") -> None:
             if count.objects:
                 label = f"{collection.domain:<10} {kind:<10}"
                 print(f"  {label} {count.objects:>8} objects {count.bytes:>14,} bytes")
-    left = sum(each.left.objects for each in collections)
-    if left:
+    kept_files = sum(each.left.objects for each in collections)
+    if kept_files:
         print(
-            f"{left} files that no manifest names were kept: pass --compactor URL, so that the "
+            f"{kept_files} files that no manifest names were kept: pass --compactor URL, so that the "
             "compactor can mark them."
         )

@@ -36,7 +36,7 @@ _USE = {
 
 app = App(
     name="iam",
-    help="Policies for the identities that Arco runs under.",
+    help="Print cloud policies for the identities of Arco's processes.",
     help_epilogue=_EXAMPLES,
 )
 
@@ -62,13 +62,13 @@ def render(
     bucket
         The bucket, or on Azure the container.
     prefix
-        Where the store is inside the bucket.
+        The prefix of the store inside the bucket.
     tenant
         The tenant that the identities belong to; ARCO_TENANT_ID works too.
     workspace
         The workspace that the identities belong to; ARCO_WORKSPACE_ID works too.
     role
-        One role only.
+        Print only this role.
     """
     from arco.cli.output import print_document
     from arco.storage.iam import render as render_policies

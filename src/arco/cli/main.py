@@ -17,29 +17,30 @@ _HELP = "Arco: a lakehouse catalog and orchestrator with no database."
 
 _EXAMPLES = """\
 Examples:
-  arco up                                      run everything on this machine, on ./.arco
-  arco init shop                               a small pipeline project that runs
+  arco up                                      run everything on this machine
+  arco init shop                               create a small pipeline project
   arco run gold.report --partitions 2026-01-01..2026-01-31
-  arco table list sales                        what a running Arco knows
-  arco preview sales.orders --limit 5          some rows of a table
-  arco sql "SELECT * FROM system.tables"       ask the files themselves
-  arco connect spark                           what to paste into an engine
-  arco doctor                                  check this machine and ./.arco
+  arco table list sales                        list tables of a running server
+  arco preview sales.orders --limit 5          show some rows of a table
+  arco sql "SELECT * FROM system.tables"       query metadata without a server
+  arco connect spark                           print the code that connects Spark
+  arco doctor                                  check this machine and the store ./.arco
   arco doctor --store s3://bucket/prefix       check a bucket
   arco iam render --cloud aws --bucket lake    print the policies of every role
 
-Every flag has a variable, such as ARCO_STORE for --store. Secrets are never
-flags: they come from each cloud's own variables or the machine's identity."""
+Every flag has an environment variable, such as ARCO_STORE for --store. Secrets
+are never flags: they come from each cloud's own variables or from the machine's
+identity."""
 
 _DOCTOR_EXAMPLES = """\
 Examples:
   arco doctor                                  this machine and ./.arco
-  arco doctor --root /data/arco --json         a directory, for a program
+  arco doctor --root /data/arco --json         a directory; the result as JSON
   arco doctor --store gs://bucket/prefix       a bucket on Google Cloud
-  arco doctor --deep                           and all that the workspace holds
+  arco doctor --deep                           also check everything in the workspace
   arco doctor --store "s3://bucket?endpoint=http://localhost:9000"
 
-It exits with 0 if all is well, 1 if a check failed, 2 if it was misused,
+It exits with 0 if all checks passed, 1 if a check failed, 2 for wrong arguments,
 130 if it was interrupted."""
 
 _UP_EXAMPLES = """\
@@ -47,15 +48,15 @@ Examples:
   arco up                                      on ./.arco, at http://127.0.0.1:8181
   arco up --root /data/arco --port 9000
   arco up --store s3://bucket/prefix --host 0.0.0.0 --auth local
-  arco up --retention-days 30                  keep the past for thirty days
-  arco up --keep executions=90 --keep tasks=30 keep rows of runs so many days
-  arco up --no-spark                           leave events in the ledger: no Java needed
+  arco up --retention-days 30                  keep old versions for thirty days
+  arco up --keep executions=90 --keep tasks=30 delete older rows of runs
+  arco up --no-spark                           do not compact events: no Java needed
 
-Spark is started with the first event, and ended after ten minutes without one
-(--spark-idle). Until then, and between, nothing of it runs."""
+Spark starts with the first event and stops after ten minutes without events
+(--spark-idle)."""
 
 _API_EXAMPLES = """\
-Examples, API and compactor as two processes with an identity each:
+Examples, API and compactor as two processes, each with its own identity:
   export ARCO_SERVICE_TOKEN=$(openssl rand -hex 32) ARCO_STORAGE_BUCKET=s3://bucket/prefix
   ARCO_TENANT_ID=acme ARCO_WORKSPACE_ID=production arco compactor --port 8182
   arco api --tenant acme --workspace production --compactor http://127.0.0.1:8182"""
@@ -64,27 +65,27 @@ _COMPACTOR_EXAMPLES = f"""\
 {_API_EXAMPLES}
 
 Examples, compaction of events:
-  arco compactor --master spark://host:7077    on a cluster with Arco on it
-  arco compactor --remote sc://host:15002      by Spark Connect
-  arco compactor --once                        all there is, then end: for cron
-  arco compactor --rebuild --domain lineage    the same rows, rebuilt
-  arco compactor --no-spark                    the catalog alone"""
+  arco compactor --master spark://host:7077    on a cluster with Arco installed
+  arco compactor --remote sc://host:15002      through Spark Connect
+  arco compactor --once                        compact everything once, then exit (for cron)
+  arco compactor --rebuild --domain lineage    rebuild the tables of one domain
+  arco compactor --no-spark                    serve the catalog only"""
 
 _VERIFY_EXAMPLES = """\
 Examples:
-  arco verify                                  the newest version, and the whole chain
-  arco verify --all --store s3://bucket/prefix every file of every version that is kept
-  arco verify --expect 12:9f86d081884c...      and that version 12 is still the one it was
-  arco verify --domain executions              the events of executions alone
+  arco verify                                  the newest version and the chain of manifests
+  arco verify --all --store s3://bucket/prefix the files of all kept versions
+  arco verify --expect 12:9f86d081884c...      also that version 12 is unchanged
+  arco verify --domain executions              only the domain executions
 
-It exits with 0 if all is well, 1 if something is wrong or nothing was
-published, 2 if it was misused."""
+It exits with 0 if everything is intact, 1 if something is wrong or nothing was
+published, 2 for wrong arguments."""
 
 _GC_EXAMPLES = """\
 Examples:
-  arco gc --dry-run                            what would go
-  arco gc --retention-days 30                  keep thirty days
-  arco gc --compactor http://127.0.0.1:8182    publish the mark through a compactor"""
+  arco gc --dry-run                            report what would be deleted
+  arco gc --retention-days 30                  keep thirty days of versions
+  arco gc --compactor http://127.0.0.1:8182    publish through this compactor"""
 
 # These commands run users' code or Spark in this process.
 _LOADING_PANDAS = frozenset(
@@ -112,7 +113,9 @@ app.command(
     help_epilogue=_DOCTOR_EXAMPLES,
 )
 app.command(
-    "arco.cli.iam:app", name="iam", help="Policies for the identities that Arco runs under."
+    "arco.cli.iam:app",
+    name="iam",
+    help="Print cloud policies for the identities of Arco's processes.",
 )
 app.command(
     "arco.cli.serve:up",
@@ -120,72 +123,78 @@ app.command(
     help="Run everything on this machine: API, compactor and garbage collection.",
     help_epilogue=_UP_EXAMPLES,
 )
-app.command(
-    "arco.cli.serve:api", name="api", help="Run the API alone.", help_epilogue=_API_EXAMPLES
-)
+app.command("arco.cli.serve:api", name="api", help="Run the API only.", help_epilogue=_API_EXAMPLES)
 app.command(
     "arco.cli.compactor:compactor",
     name="compactor",
-    help="Run the compactor of one workspace alone.",
+    help="Run the compactor of one workspace only.",
     help_epilogue=_COMPACTOR_EXAMPLES,
 )
 app.command("arco.cli.compactor:worker", name="tier2-worker", show=False)
 app.command(
     "arco.cli.verify:verify",
     name="verify",
-    help="Check all that is published against its hashes.",
+    help="Check all published files against their hashes.",
     help_epilogue=_VERIFY_EXAMPLES,
 )
 app.command(
     "arco.cli.gc:gc",
     name="gc",
-    help="Delete what is older than the retention, and unreferenced files.",
+    help="Delete unreferenced files and versions older than the retention.",
     help_epilogue=_GC_EXAMPLES,
 )
-app.command("arco.cli.objects:catalog", name="catalog", help="Catalogs of a running Arco.")
-app.command("arco.cli.objects:schema", name="schema", help="Schemas of a running Arco.")
-app.command("arco.cli.objects:table", name="table", help="Tables of a running Arco.")
-app.command("arco.cli.objects:view", name="view", help="Views of a running Arco.")
-app.command("arco.cli.column:app", name="column", help="Columns of a table: add, change, drop.")
+app.command(
+    "arco.cli.objects:catalog", name="catalog", help="Create, list, change and drop catalogs."
+)
+app.command("arco.cli.objects:schema", name="schema", help="Create, list, change and drop schemas.")
+app.command("arco.cli.objects:table", name="table", help="Create, list, change and drop tables.")
+app.command("arco.cli.objects:view", name="view", help="Create, list, change and drop views.")
+app.command("arco.cli.column:app", name="column", help="Add, change and drop columns of a table.")
 app.command(
     "arco.cli.connect:app",
     name="connect",
-    help="Print what to paste into an engine: Spark, PyIceberg or DuckDB.",
+    help="Print the code that connects Spark, PyIceberg or DuckDB.",
 )
-app.command("arco.cli.sql:app", name="sql", help="SQL over the files of a store, without a server.")
+app.command(
+    "arco.cli.sql:app", name="sql", help="Query Arco's metadata tables with SQL, without a server."
+)
 app.command(
     "arco.cli.preview:app", name="preview", help="Show some rows of an Iceberg or Parquet table."
 )
 app.command(
     "arco.cli.lineage.command:app",
     name="lineage",
-    help="Show what a table is made of, and what is made of it.",
+    help="Show the upstream and downstream tables of a table.",
 )
-app.command("arco.cli.events:app", name="events", help="Send events to a running Arco.")
+app.command("arco.cli.events:app", name="events", help="Send events to a running server.")
 app.command(
     "arco.cli.events:quarantine_app",
     name="quarantine",
-    help="Events that could not be folded: list, show, replay.",
+    help="List, show and replay events that could not be processed.",
 )
-app.command("arco.cli.token:app", name="token", help="Tokens for callers of the API.")
-app.command("arco.cli.flow.init:app", name="init", help="Make a small project that runs.")
+app.command("arco.cli.token:app", name="token", help="Create tokens for callers of the API.")
+app.command("arco.cli.flow.init:app", name="init", help="Create a small pipeline project.")
 app.command(
     "arco.cli.flow.validate:app",
     name=("validate", "check"),
     help="Load a project and report all its problems.",
 )
-app.command("arco.cli.flow.plan:app", name="plan", help="Show what would be made, and why.")
+app.command(
+    "arco.cli.flow.plan:app", name="plan", help="Show which partitions would be made, and why."
+)
 app.command(
     "arco.cli.flow.explain:app",
     name="explain",
     help="Explain why a partition is up to date, stale or missing.",
 )
-app.command("arco.cli.flow.run:app", name="run", help="Plan, and carry the plan out on Spark.")
-app.command("arco.cli.flow.runs:app", name="runs", help="List runs, or show one of them.")
-app.command("arco.cli.flow.runs:logs_app", name="logs", help="Print what a task has logged.")
-app.command("arco.cli.flow.runs:cancel_app", name="cancel", help="Stop a run for good.")
 app.command(
-    "arco.cli.flow.run:retry_app", name="retry", help="Do once more what a run has not done."
+    "arco.cli.flow.run:app", name="run", help="Make missing, failed and stale partitions on Spark."
+)
+app.command("arco.cli.flow.runs:app", name="runs", help="List runs, or show one run.")
+app.command("arco.cli.flow.runs:logs_app", name="logs", help="Print the log of a task.")
+app.command("arco.cli.flow.runs:cancel_app", name="cancel", help="Cancel a run.")
+app.command(
+    "arco.cli.flow.run:retry_app", name="retry", help="Retry the unfinished tasks of a run."
 )
 app.command(
     "arco.cli.flow.partitions:app", name="partitions", help="Show the partitions of a table."
@@ -193,7 +202,7 @@ app.command(
 app.command(
     "arco.cli.flow.worker:app",
     name="worker",
-    help="Carry out tasks of a running Arco, with a warm Spark.",
+    help="Run tasks of a running server in a warm Spark session.",
 )
 
 
@@ -213,7 +222,7 @@ def launch(
     Parameters
     ----------
     debug
-        Show the whole traceback of an error, above its sentence.
+        Show the full traceback of an error above its message.
     """
     try:
         outcome = app(tokens)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _SERVER, _DESCRIBED = Server(), DescriptionFlags()
 
 Sql = Annotated[str | None, Parameter(metavar="QUERY", help="The query that the view shows.")]
-SqlFile = Annotated[str | None, Parameter(metavar="FILE", help="A file with the query instead.")]
+SqlFile = Annotated[str | None, Parameter(metavar="FILE", help="A file that holds the query.")]
 Dialect = Annotated[
     str | None, Parameter(metavar="NAME", help="The SQL dialect of the query; spark by default.")
 ]
@@ -72,16 +72,16 @@ _TYPES = {
     "catalog": _Type(
         word="catalog",
         name=CatalogName,
-        help="Catalogs of a running Arco: create, list, rename, drop, look back.",
+        help="Create, list, change and drop catalogs of a running server, and show their history.",
         helps={
-            "create": "Make a catalog.",
+            "create": "Create a catalog.",
             "list": "List catalogs.",
             "show": "Show one catalog.",
-            "rename": "Give a catalog another name.",
-            "drop": "Drop a catalog that is empty, or with --force one that is not.",
-            "undrop": "Bring back the catalog of that name that was dropped last.",
-            "history": "List the versions of a catalog: when, by whom, and what was done.",
-            "diff": "List catalogs that changed between two points, or all that changed in one.",
+            "rename": "Rename a catalog.",
+            "drop": "Drop an empty catalog, or with --force one that is not empty.",
+            "undrop": "Restore the catalog of that name that was dropped last.",
+            "history": "List the versions of a catalog: time, actor and operation.",
+            "diff": "List catalogs that changed between two versions, or everything that changed in one.",
         },
         headings=("CATALOG", *_HEADINGS),
         without=frozenset({"catalog", "parent"}),
@@ -92,26 +92,26 @@ Examples:
   arco catalog list --dropped
   arco catalog show lake --as-of 2026-01-31T12:00:00Z
   arco catalog rename lake ocean
-  arco catalog drop ocean --force              with all that it holds
+  arco catalog drop ocean --force              with everything in it
   arco catalog undrop ocean --as lake
   arco catalog history lake
-  arco catalog diff lake --from 3 --to 9       the catalog and all that it holds
+  arco catalog diff lake --from 3 --to 9       the catalog and everything in it
 
-They ask the Arco at http://127.0.0.1:8181, or at --url.""",
+They call the server at http://127.0.0.1:8181, or at --url.""",
     ),
     "schema": _Type(
         word="schema",
         name=SchemaName,
-        help="Schemas of a running Arco: create, list, rename, drop, look back.",
+        help="Create, list, change and drop schemas of a running server, and show their history.",
         helps={
-            "create": "Make a schema.",
-            "list": "List the schemas right below a catalog or a schema.",
+            "create": "Create a schema.",
+            "list": "List the schemas directly below a catalog or a schema.",
             "show": "Show one schema.",
-            "rename": "Give a schema another name; it stays where it is.",
-            "drop": "Drop a schema that is empty, or with --force one that is not.",
-            "undrop": "Bring back the schema of that name that was dropped last.",
-            "history": "List the versions of a schema: when, by whom, and what was done.",
-            "diff": "List schemas that changed between two points, or all that changed in one.",
+            "rename": "Rename a schema; it keeps its parent.",
+            "drop": "Drop an empty schema, or with --force one that is not empty.",
+            "undrop": "Restore the schema of that name that was dropped last.",
+            "history": "List the versions of a schema: time, actor and operation.",
+            "diff": "List schemas that changed between two versions, or everything that changed in one.",
         },
         headings=("SCHEMA", *_HEADINGS),
         examples="""\
@@ -119,32 +119,33 @@ Examples:
   arco schema create sales                     in the catalog default
   arco schema create lake.raw                  in the catalog lake
   arco schema create default.sales.eu          below the schema sales of default
-  arco schema list                             at the top of default
-  arco schema list lake.raw                    right below lake.raw
+  arco schema list                             at the top level of default
+  arco schema list lake.raw                    directly below lake.raw
   arco schema show lake.raw --as-of 17
   arco schema rename lake.raw lake.bronze
-  arco schema drop lake.bronze --force         with all that it holds
+  arco schema drop lake.bronze --force         with everything in it
   arco schema undrop lake.bronze
   arco schema history sales
-  arco schema diff sales --from 3              the schema and all that it holds
+  arco schema diff sales --from 3              the schema and everything in it
 
-One part is a schema of the catalog default; of more, the first is the catalog.
-With --catalog every part is a schema. Double quotes go around a part with a dot.""",
+A name of one part is a schema of the catalog default; of more parts the first is
+the catalog. With --catalog every part is a schema. Put double quotes around a
+part that contains a dot.""",
     ),
     "table": _Type(
         word="table",
         name=TableName,
-        help="Tables of a running Arco: create, list, rename, drop, look back.",
+        help="Create, list, change and drop tables of a running server, and show their history.",
         helps={
-            "create": "Make a table; without a location Arco chooses one and owns it.",
+            "create": "Create a table; without --location Arco chooses the location and owns the files.",
             "list": "List the tables of a schema, or all tables of a catalog.",
             "show": "Show one table.",
-            "files": "List the files that a plain Parquet table consists of now.",
-            "rename": "Give a table another name, or move it to another schema or catalog.",
-            "drop": "Drop a table; its files stay where they are until it can no longer come back.",
-            "undrop": "Bring back the table of that name that was dropped last.",
-            "history": "List the versions of a table: when, by whom, and what was done.",
-            "diff": "List tables that changed between two points, or what changed of one.",
+            "files": "List the current files of a plain Parquet table.",
+            "rename": "Rename a table, or move it to another schema or catalog.",
+            "drop": "Drop a table; its files are kept until it can no longer be restored.",
+            "undrop": "Restore the table of that name that was dropped last.",
+            "history": "List the versions of a table: time, actor and operation.",
+            "diff": "List tables that changed between two versions, or the changes of one table.",
         },
         headings=("TABLE", *_TABLE_HEADINGS),
         without=frozenset({"force"}),
@@ -155,31 +156,31 @@ Examples:
   arco table create lake.raw.orders --format delta \\
       --location s3://lake/raw/orders --columns-file columns.json
   arco table list                              all tables of the catalog default
-  arco table list sales                        those of one schema
+  arco table list sales                        tables of one schema
   arco table show sales.orders --as-of 17
-  arco table files sales.orders                those of a plain Parquet table
+  arco table files sales.orders                files of a plain Parquet table
   arco table rename sales.orders sales.orders_2026
-  arco table rename sales.orders lake.archive.orders     moves it
+  arco table rename sales.orders lake.archive.orders     move it
   arco table drop sales.orders
   arco table undrop sales.orders --as orders_old
   arco table history sales.orders
   arco table diff --from 3 --to 9
 
-Two parts are a schema of the catalog default and a table; of more, the first
-is the catalog. With --catalog all but the last are schemas. Double quotes go
-around a part with a dot.""",
+A name of two parts is a schema of the catalog default and a table; of more parts
+the first is the catalog. With --catalog all but the last are schemas. Put double
+quotes around a part that contains a dot.""",
     ),
     "view": _Type(
         word="view",
         name=ViewName,
-        help="Views of a running Arco: create, list, rename, drop.",
+        help="Create, list, change and drop views of a running server.",
         helps={
-            "create": "Make a view out of its query and the columns that this results in.",
+            "create": "Create a view from a query and the columns of its result.",
             "list": "List the views of a schema, or all views of a catalog.",
             "show": "Show one view with its query.",
-            "rename": "Give a view another name, or move it to another schema or catalog.",
+            "rename": "Rename a view, or move it to another schema or catalog.",
             "drop": "Drop a view.",
-            "undrop": "Bring back the view of that name that was dropped last.",
+            "undrop": "Restore the view of that name that was dropped last.",
         },
         headings=("VIEW", *_TABLE_HEADINGS),
         without=frozenset({"force"}),
@@ -195,8 +196,8 @@ Examples:
   arco view drop sales.open_orders
   arco view undrop sales.open_orders
 
-Tables and views share their names: `arco table list` has both, and `arco table
-history` works for both.""",
+Tables and views share one set of names: `arco table list` lists both, and `arco
+table history` works for both.""",
     ),
 }
 

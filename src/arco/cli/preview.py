@@ -33,11 +33,11 @@ Examples:
   arco preview gold.daily_sales --where "amount > 100 AND region = 'eu'"
   arco preview gold.daily_sales --partition 2026-01-05
   arco preview gold.daily_sales --as-of 2026-01-31T12:00:00Z
-  arco preview gold.daily_sales --root .arco   without a running Arco
+  arco preview gold.daily_sales --root .arco   without a running server
 
-Without --where rows come in the order of the files, and no more than needed is
-read. --where takes an SQL expression over the columns, spelled as the table
-spells them; a scan without a match reads the whole table."""
+Rows are printed in the order of the files, and reading stops once there are
+enough. --where takes an SQL expression, with column names spelled as in the
+table; if no row matches, the whole table is read."""
 
 _BATCH_ROWS = 10_000
 _MAX_ROWS = 100_000
@@ -72,15 +72,15 @@ def preview(
     columns
         Only these columns, separated by commas.
     limit
-        At most so many rows.
+        The maximum number of rows.
     partition
         Only this partition, such as 2026-01-05 or ds=2026-01-05/region=eu.
     as_of
-        An earlier state: of an Iceberg table a snapshot id or a time, of a Parquet table a version number.
+        An earlier state: for Iceberg a snapshot id or a time, for Parquet a version number.
     server
-        The Arco to ask.
+        The running server.
     address
-        A store, to start an Arco for the life of this command.
+        Start a server for this command only.
     csv
         Print comma-separated values.
     """

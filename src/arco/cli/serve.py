@@ -115,14 +115,14 @@ def up(
     spark
         The Spark on which events are compacted.
     spark_idle
-        End Spark after so long without events, to free its memory; the next event starts it again.
-        0 to keep it for good.
+        Stop Spark after this many minutes without events, to free its memory; the next event starts it
+        again. 0 keeps it running.
     rows
         Retention of rows of the event tables.
     interval
         How long small batches of events wait to be compacted.
     sample
-        Put a small sample catalog in, for a first look around.
+        Add a small sample catalog to explore.
     """
     address, listen = address or WorkspaceAddress(), listen or ListenSettings()
     retention, runs = retention or MetadataRetention(), runs or RunRetention()
@@ -160,7 +160,7 @@ def api(
     ] = "http://127.0.0.1:8182",
     no_runs: Flag = False,
 ) -> None:
-    """Run the API alone. The service token comes from ARCO_SERVICE_TOKEN.
+    """Run the API only. The service token comes from ARCO_SERVICE_TOKEN.
 
     Parameters
     ----------

@@ -37,14 +37,14 @@ def ignore_empty(_app: "App", _commands: tuple[str, ...], arguments: "ArgumentCo
 
 def choose_store(_app: "App", _commands: tuple[str, ...], arguments: "ArgumentCollection") -> None:
     """Decide between `--root` and `--store`, which may also be set by variables."""
-    root, store = _argument(arguments, "--root"), _argument(arguments, "--store")
+    root, store = find_argument(arguments, "--root"), find_argument(arguments, "--store")
     if root is None or store is None:
         return
     bucket = os.environ.get(_BUCKET, "")
     if bucket and not any(token.source == "cli" for token in (*root.tokens, *store.tokens)):
         _take_bucket(bucket, store)
-    for given, other in ((root, store), (store, root)):
-        if any(token.source == "cli" for token in given.tokens):
+    for flag, other in ((root, store), (store, root)):
+        if any(token.source == "cli" for token in flag.tokens):
             other.tokens[:] = [token for token in other.tokens if token.source == "cli"]
     if root.tokens and store.tokens:
         names = f"{root.tokens[0].keyword} and {store.tokens[0].keyword}"
@@ -64,5 +64,6 @@ def _take_bucket(bucket: str, store: "Argument") -> None:
     store.append(Token(keyword=_BUCKET, value=bucket, source=VARIABLES.source))
 
 
-def _argument(arguments: "ArgumentCollection", name: str) -> "Argument | None":
+def find_argument(arguments: "ArgumentCollection", name: str) -> "Argument | None":
+    """The argument of a command that a flag sets; None if the command has no such flag."""
     return next((each for each in arguments if name in each.names), None)

@@ -1,4 +1,4 @@
-"""`arco sql`: SQL over the files of a store, without a server, or asked of a running Arco."""
+"""`arco sql`: SQL over the files of a store, without a server, or on a running server."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -21,11 +21,11 @@ Examples:
   arco sql - --csv < question.sql > answer.csv
   arco sql "SELECT * FROM system.tables" --arrow tables.arrow
   arco sql "SELECT status, count(*) FROM system.tasks GROUP BY status" --fresh
-  arco sql "SHOW TABLES" --url http://127.0.0.1:8181     ask a running Arco
+  arco sql "SHOW TABLES" --url http://127.0.0.1:8181     on a running server
 
-It reads the store itself, as the role reader, and needs no server, unless --url or ARCO_URL names one.
-With --fresh it reads the ledger too, which the role api may. It answers for the tables of system; the rows
-of your own tables are shown by `arco preview`."""
+It reads the files of the store as the role reader, without a server, unless
+--url or ARCO_URL names one. --fresh also reads the ledger, which needs the role
+api. It queries the tables system.*; `arco preview` shows rows of your own tables."""
 
 Query = Annotated[
     str,
@@ -38,7 +38,7 @@ Query = Annotated[
 ]
 _ADDRESS, _NO_SERVER = WorkspaceAddress(), Server(url="")
 
-app = command("sql", "SQL over the tables of system, in the files of a store.", _EXAMPLES)
+app = command("sql", "Query Arco's metadata tables with SQL, without a server.", _EXAMPLES)
 
 
 @app.default
@@ -54,7 +54,7 @@ def sql(
         Parameter(
             negative="",
             show_default=False,
-            help="With what was acknowledged and is not compacted yet.",
+            help="Include events that are acknowledged and not compacted yet.",
         ),
     ] = False,
     json: AsJson = False,
@@ -65,7 +65,7 @@ def sql(
         str | None, Parameter(metavar="FILE", help="Write an Arrow file (Feather) instead.")
     ] = None,
 ) -> None:
-    """Ask the tables system.* of a store a question in SQL."""
+    """Query the metadata tables system.* with SQL."""
     if json + csv + (arrow is not None) > 1:
         raise Invalid("--json, --csv and --arrow exclude each other: give one of them")
     from arco.cli.rendering import print_csv, print_json, print_result, write_arrow

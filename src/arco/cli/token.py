@@ -10,14 +10,14 @@ from arco.server.workspace_address import WorkspaceAddress
 
 _EXAMPLES = """\
 Examples:
-  arco token mint user:ana                     a token for an hour
+  arco token mint user:ana                     valid for an hour
   export ARCO_TOKEN=$(arco token mint user:ana --days 30)
   arco token mint client:loader --group data-eng --json
 
-The key is {root}/.arco/key, which is made on first use, or the file that
-ARCO_SIGNING_KEY_FILE names, which must exist. A person who can read it can act as any user."""
+The signing key is {root}/.arco/key, created on first use, or the existing file that
+ARCO_SIGNING_KEY_FILE names. A person who can read it can act as any user."""
 
-app = App(name="token", help="Tokens for callers of the API.", help_epilogue=_EXAMPLES)
+app = App(name="token", help="Create tokens for callers of the API.", help_epilogue=_EXAMPLES)
 
 
 @app.command
@@ -30,18 +30,18 @@ def mint(
     group: Annotated[tuple[str, ...], Parameter(metavar="NAME", negative="")] = (),
     json: Flag = False,
 ) -> None:
-    """Print a token that proves its bearer to be PRINCIPAL, such as user:ana or client:loader.
+    """Print a token that authenticates its bearer as PRINCIPAL, such as user:ana or client:loader.
 
     Parameters
     ----------
     principal
-        Who the bearer is.
+        The principal of the bearer.
     address
         The installation that the token is for.
     hours
-        How long it is valid.
+        The lifetime in hours.
     days
-        How long it is valid, in days; beats hours.
+        The lifetime in days; overrides --hours.
     group
         A group that the bearer belongs to; may be repeated.
     json

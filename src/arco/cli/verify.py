@@ -42,13 +42,12 @@ def verify(
     locations
         Places outside the store that hold tables, as for the server.
     domain
-        Check this domain alone: catalog, executions, lineage or search. Iceberg tables are part of
-        catalog.
+        Check only this domain: catalog, executions, lineage or search. Iceberg tables belong to catalog.
     every
-        Check the files of all versions that are kept, not those of the newest alone.
+        Check the files of all kept versions, not only of the newest.
     expect
-        A version and its hash, as an earlier run has printed them: the history must still contain it.
-        May be repeated, once a domain.
+        A version and its hash, as an earlier run printed them: the history must still contain it.
+        May be repeated, once per domain.
     json
         Print one JSON document.
     """
@@ -197,14 +196,14 @@ def _print_reports(reports: "list[VerificationReport]") -> None:
 def _print_report(report: "VerificationReport") -> None:
     from arco.fold.tier1 import DOMAIN
 
-    seen, is_catalog = report.checked, report.domain == DOMAIN
-    events = f"{seen.events} events, " if is_catalog else ""
+    checked, is_catalog = report.checked, report.domain == DOMAIN
+    events = f"{checked.events} events, " if is_catalog else ""
     links = "leases, streams and keys" if is_catalog else "streams"
     start = "Checked" if is_catalog else f"{report.domain}: checked"
     print(
-        f"{start} versions {report.floor} to {report.head}: {seen.manifests} manifests, "
-        f"{seen.commits} commits, {seen.files} files with {seen.rows} rows, {events}"
-        f"{seen.links} numbers of {links}."
+        f"{start} versions {report.floor} to {report.head}: {checked.manifests} manifests, "
+        f"{checked.commits} commits, {checked.files} files with {checked.rows} rows, {events}"
+        f"{checked.links} numbers of {links}."
     )
     if report.problem is None:
         name = "" if is_catalog else f"{report.domain}:"

@@ -20,8 +20,8 @@ class ApiDocument(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def raw(self) -> bytes:
         """The JSON document as the server sent it."""
-        kept: bytes | None = self.__dict__.get("_raw")
-        return json.encode(self) if kept is None else kept
+        sent: bytes | None = self.__dict__.get("_raw")
+        return json.encode(self) if sent is None else sent
 
 
 def decode(raw: "bytes | msgspec.Raw", kind: type[D]) -> D:

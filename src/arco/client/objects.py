@@ -402,8 +402,8 @@ class ViewsApi(CatalogObjects[ViewInfo]):
     ) -> ViewInfo:
         """Replace the query of a view, and the columns of its result if they are given."""
         body = {"sql": sql, "columns": columns, "dialect": dialect}
-        given = {key: value for key, value in body.items() if value is not None}
-        return self._change("PATCH", self.parse(name).path, given)
+        changes = {key: value for key, value in body.items() if value is not None}
+        return self._change("PATCH", self.parse(name).path, changes)
 
 
 class ColumnsApi:
@@ -521,5 +521,5 @@ def _described(
     tags: Sequence[str],
     properties: Mapping[str, str] | None,
 ) -> dict[str, object]:
-    given = {"comment": comment, "owner": owner, "tags": tags, "properties": properties}
-    return {name: value for name, value in given.items() if value}
+    fields = {"comment": comment, "owner": owner, "tags": tags, "properties": properties}
+    return {name: value for name, value in fields.items() if value}

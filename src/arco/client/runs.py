@@ -105,28 +105,28 @@ class RunsApi:
             if not has_more:
                 self._transport.pause(_POLL_MS)
 
-    def find(self, given: str) -> str:
+    def find(self, text: str) -> str:
         """The id of the run that is meant by an id, by its beginning or end, or by `last`.
 
         A text that fits no run is returned as it is, so that the server answers for it.
         """
-        if len(given) == _ID_CHARS:
-            return given
+        if len(text) == _ID_CHARS:
+            return text
         runs = islice((run.run_id for run in self.list()), _MAX_RUNS)
-        if given == LAST:
+        if text == LAST:
             newest = next(runs, None)
             if newest is None:
                 raise NotFound("there is no last run: there are no runs yet; `arco run` starts one")
             return newest
-        ids, part = tuple(runs), given.casefold()
+        ids, part = tuple(runs), text.casefold()
         fit = [each for each in ids if each.casefold().startswith(part)]
         fit += [each for each in ids if each.casefold().endswith(part) and each not in fit]
-        if given in ids or not (given and fit):
-            return given
+        if text in ids or not (text and fit):
+            return text
         if len(fit) > 1:
             more = f" and {len(fit) - _SHOWN:,} more" if len(fit) > _SHOWN else ""
             raise Invalid(
-                f"the run id {given!r} is ambiguous: it fits {', '.join(fit[:_SHOWN])}{more}. Give more "
+                f"the run id {text!r} is ambiguous: it fits {', '.join(fit[:_SHOWN])}{more}. Give more "
                 "of it."
             )
         return fit[0]

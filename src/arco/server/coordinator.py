@@ -50,7 +50,7 @@ class TableFences:
         self._iceberg = iceberg
         self._parquet = parquet
 
-    async def place(self, table: str) -> TableHead | None:
+    async def head(self, table: str) -> TableHead | None:
         """The chain head of a table by its full name; None if there is no such table."""
         try:
             row = (await (await self._reader.head()).table(_name(table))).row

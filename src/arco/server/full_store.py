@@ -4,7 +4,7 @@ A user may be freeing space, so a full store is waited for a little. A worker by
 reports for ever.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from typing import TypeVar
 
 from arco.core.errors import StoreFull
@@ -15,11 +15,9 @@ from arco.flow.coordinator.messages import (
     HeartbeatResponse,
     LeaseRequest,
     LeaseResponse,
-    RunRequest,
     RunView,
 )
 from arco.flow.coordinator.ports import Coordinator
-from arco.flow.plan.table_state import PlanningState
 
 T = TypeVar("T")
 
@@ -27,7 +25,10 @@ _TIMEOUT_MS = 8_000
 
 
 class FullStoreWatch:
-    """A coordinator, with a watch on its store: `given_up` is set once it was full for too long."""
+    """The coordinator of one run, with a watch on its store.
+
+    `given_up` is set once the store was full for too long.
+    """
 
     def __init__(
         self, coordinator: Coordinator, runtime: Runtime, *, timeout_ms: float = _TIMEOUT_MS
@@ -39,20 +40,11 @@ class FullStoreWatch:
         self._timeout_ms = timeout_ms
         self._full_since_ms: float | None = None
 
-    async def state(self, tables: Sequence[str], files_of: Sequence[str] = ()) -> PlanningState:
-        return await self._coordinator.state(tables, files_of)
-
-    async def submit(self, request: RunRequest) -> RunView:
-        return await self._coordinator.submit(request)
-
     async def get_run(self, run_id: str, since: int = 0, wait_ms: int = 0) -> RunView:
         return await self._watched(self._coordinator.get_run(run_id, since, wait_ms))
 
     async def cancel(self, run_id: str, by: str | None = None) -> RunView:
         return await self._coordinator.cancel(run_id, by)
-
-    async def retry(self, run_id: str, worker: str = "") -> RunView:
-        return await self._coordinator.retry(run_id, worker)
 
     async def lease(self, offer: LeaseRequest) -> LeaseResponse:
         leased = await self._watched(self._coordinator.lease(offer))

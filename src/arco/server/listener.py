@@ -63,14 +63,14 @@ class ListenSettings:
     host
         The address to listen on.
     port
-        The port to listen on; 0 for any that is free.
+        The port to listen on; 0 for any free port.
     auth
-        How callers prove who they are: none (loopback only), or local (tokens of `arco token mint`).
+        How callers authenticate: none (loopback only), or local (tokens of `arco token mint`).
     log_level
         Which log lines to write to stderr.
     admin_port
-        A second port for health and metrics alone, so that probes are answered whatever happens on
-        the first; 0 for any that is free. By default 8183, if that is free.
+        A second port for health and metrics only, so that probes are answered even when the first is
+        busy; 0 for any free port. By default 8183, if it is free.
     admin_host
         The address that the admin port listens on.
     """

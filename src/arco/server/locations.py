@@ -34,7 +34,7 @@ class AllowedLocations:
     Parameters
     ----------
     allow_location
-        A folder outside the store, such as s3://bucket/prefix or file:///dir, that tables may lie in;
+        A folder outside the store in which tables may be, such as s3://bucket/prefix or file:///dir;
         may be repeated.
     """
 

@@ -59,7 +59,7 @@ class MetadataRetention:
     Parameters
     ----------
     retention_days
-        How long old versions and dropped objects are kept: 2 days at least, and the same for every
+        How many days old versions and dropped objects are kept: at least 2, and the same for every
         process of a workspace.
     """
 
@@ -94,7 +94,7 @@ class RunRetention:
     Parameters
     ----------
     run_retention_days
-        How long plans and logs of runs that are over are kept: 1 day at least.
+        How many days plans and logs of finished runs are kept: at least 1.
     """
 
     run_retention_days: Annotated[float, Parameter(metavar="N")] = 30
@@ -121,8 +121,8 @@ class RowRetention:
     Parameters
     ----------
     keep
-        How long rows of a table are kept after they last changed, such as executions=90 for ninety days;
-        may be repeated. Tables that are not named keep theirs for ever.
+        How many days rows of a table are kept after their last change, such as executions=90; may be
+        repeated. Other tables keep their rows for ever.
     """
 
     keep: Annotated[
@@ -156,9 +156,9 @@ class CompactionInterval:
     Parameters
     ----------
     compact_every
-        How long events wait for others before they are compacted together, while fewer than 1,000 come
-        with a cycle; above that cycles are a second apart, and a backlog waits for nothing. 0 compacts at
-        once. Fresh reads show events that wait.
+        How long a few events wait for others before they are compacted together; 0 compacts at once.
+        While a cycle has 1,000 events or more, cycles are a second apart; a backlog does not wait.
+        Fresh reads include events that wait.
     """
 
     compact_every: Annotated[float, Parameter(metavar="SECONDS")] = 5
@@ -193,10 +193,10 @@ class SparkSettings:
     master
         Spark's master: local[*] for this machine, or spark://host:7077, yarn, k8s://https://host.
     remote
-        A Spark Connect server instead, as sc://host:15002; then no Java is needed here.
+        A Spark Connect server instead, such as sc://host:15002; then no Java is needed here.
     no_spark
-        Compact no events: they wait in the ledger, and fresh reads show them. So it is also where
-        Spark is not installed.
+        Do not compact events: they wait in the ledger, and fresh reads include them. This is also what
+        happens if Spark is not installed.
     """
 
     master: str = LOCAL_MASTER

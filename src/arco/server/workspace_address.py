@@ -41,16 +41,16 @@ class WorkspaceAddress:
     Parameters
     ----------
     root
-        A local directory; ./.arco if neither this nor a store is given.
+        A local directory; by default ./.arco.
     store
-        A store by its URL: s3://bucket/prefix, gs://bucket, az://container?account=name, file:///dir
+        The URL of a store: s3://bucket/prefix, gs://bucket, az://container?account=name, file:///dir
         or memory://. ARCO_STORAGE_BUCKET works too.
     tenant
         The tenant; ARCO_TENANT_ID works too.
     workspace
         The workspace; ARCO_WORKSPACE_ID works too.
     no_fsync
-        Do not wait for the disk: for tests, never for data.
+        Do not wait for the disk. Only for tests.
     """
 
     root: Annotated[str | None, Parameter(metavar="DIR")] = None

@@ -69,7 +69,7 @@ def test_a_failure_shows_the_error_and_what_was_not_made_because_of_it() -> None
         "gold.spend ds=2026-01-01: skipped, as what it reads was not made",
     ]
     assert not ending.is_good
-    assert (f"arco logs {RUN} {ORDERS[0]}", "what the task has logged") in ending.next_steps("")
+    assert (f"arco logs {RUN} {ORDERS[0]}", "the log of the task") in ending.next_steps("")
 
 
 def test_a_check_that_blocks_is_reported_with_the_tasks_it_blocks() -> None:
@@ -201,7 +201,7 @@ def test_a_command_is_one_for_the_shell_whatever_a_partition_is_called(
 ) -> None:
     view = failed(ODD, "x")
     steps = dict(ended(view, status=RunStatus.FAILED, plan=planned(ODD)).next_steps("--root /r"))
-    [command] = [each for each, what in steps.items() if what == "what the task has logged"]
+    [command] = [each for each, what in steps.items() if what == "the log of the task"]
     assert shlex.split(command) == ["arco", "logs", RUN, ODD, "--root", "/r"]
 
     print_run(seen(view, status=RunStatus.FAILED), "--root /r")

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from arco.cli.flow.spark_executor import spark_needs
-from arco.client.lake import HttpLake
+from arco.client.task_catalog import HttpTaskCatalog
 from arco.flow.define import find_problems, load_project
-from arco.flow.worker.ports import LakeColumn, NewLakeTable
-from tests.client.test_lake import with_lake
+from arco.flow.worker.ports import CatalogColumn, NewCatalogTable
+from tests.client.test_task_catalog import with_catalog
 
 CODE = """
 from arco import asset, source
@@ -37,15 +37,15 @@ async def test_a_table_that_a_check_alone_looks_into_brings_its_catalog(
     (tmp_path / "pipelines" / "all.py").write_text(CODE.replace("CHECK", check))
     project = load_project(tmp_path)
     assert find_problems(project) == []
-    columns = (LakeColumn(name="id", data_type="bigint"),)
+    columns = (CatalogColumn(name="id", data_type="bigint"),)
 
-    def work(lake: HttpLake) -> None:
-        assert spark_needs(project, lake).catalogs == frozenset()
-        made = lake.make(
-            NewLakeTable(name="default.raw.customers", format="iceberg", columns=columns)
+    def work(catalog: HttpTaskCatalog) -> None:
+        assert spark_needs(project, catalog).catalogs == frozenset()
+        made = catalog.make(
+            NewCatalogTable(name="default.raw.customers", format="iceberg", columns=columns)
         )
-        needs = spark_needs(project, lake)
+        needs = spark_needs(project, catalog)
         assert needs.catalogs == {"default"}
         assert needs.elsewhere == (made.location,)
 
-    await with_lake(work)
+    await with_catalog(work)

@@ -30,7 +30,7 @@ class Chains:
         self.chains.setdefault(table_id, [None])
         return table_id
 
-    async def place(self, table: str) -> TableHead | None:
+    async def head(self, table: str) -> TableHead | None:
         self._check()
         table_id = self.ids.get(table)
         if table_id is None:

@@ -73,8 +73,8 @@ class CoordinatorSetup:
             on_error=self._on_error,
         )
 
-    def _on_error(self, what: str, problem: Exception, /, **whose: str) -> None:
-        self.errors.append((what, problem, whose))
+    def _on_error(self, what: str, problem: Exception, /, **labels: str) -> None:
+        self.errors.append((what, problem, labels))
 
     async def restart(self) -> None:
         """The process ends, and another one starts."""
@@ -179,7 +179,7 @@ def run_scenario(
 def simulated(
     scenario: Callable[Concatenate[CoordinatorSetup, P], Coroutine[Any, Any, None]],
 ) -> Callable[P, None]:
-    """A test whose body is a scenario; pytest passes all arguments but `setup`."""
+    """A test labels body is a scenario; pytest passes all arguments but `setup`."""
 
     @wraps(scenario)
     def test(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -192,7 +192,7 @@ def simulated(
 
 
 def in_virtual_time(scenario: Callable[[Calm], Coroutine[Any, Any, None]]) -> Callable[[], None]:
-    """A test whose body is a scenario over a simulated store, without a coordinator."""
+    """A test labels body is a scenario over a simulated store, without a coordinator."""
 
     @wraps(scenario)
     def test() -> None:

@@ -110,8 +110,8 @@ class CrashingChains(Chains):
         self._calls = calls
         self.ids = inner.ids
 
-    async def place(self, table: str) -> TableHead | None:
-        return await self._calls.make("get", lambda: self._inner.place(table))
+    async def head(self, table: str) -> TableHead | None:
+        return await self._calls.make("get", lambda: self._inner.head(table))
 
     async def fence(
         self, table_id: str, attempt: DispatchedAttempt, since: int

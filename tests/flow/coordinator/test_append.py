@@ -295,8 +295,8 @@ class _Slow(Chains):
     slow_ms = 0
     setup: CoordinatorSetup
 
-    async def place(self, table: str) -> TableHead | None:
-        table_head = await super().place(table)
+    async def head(self, table: str) -> TableHead | None:
+        table_head = await super().head(table)
         if self.slow_ms:
             await self.setup.sleep(self.slow_ms)
         return table_head

@@ -46,7 +46,7 @@ async def test_a_bug_while_a_run_is_ended_is_reported_and_the_run_ends(
     assert (await setup.over(run.run_id, 60_000)).status is RunStatus.SUCCESS
     assert broken.left == 0
     assert [str(problem) for _, problem, _ in setup.errors] == ["a bug"]
-    assert all(whose["run"] == run.run_id for _, _, whose in setup.errors)
+    assert all(labels["run"] == run.run_id for _, _, labels in setup.errors)
 
 
 @simulated
@@ -61,7 +61,7 @@ async def test_a_bug_while_a_lease_expires_is_reported_and_the_task_goes_on(
     [second_attempt] = await setup.lease()
     assert second_attempt.attempt == 2
     assert [str(problem) for _, problem, _ in setup.errors] == ["a bug"]
-    assert all(whose["run"] == run.run_id for _, _, whose in setup.errors)
+    assert all(labels["run"] == run.run_id for _, _, labels in setup.errors)
 
 
 @simulated
@@ -102,7 +102,7 @@ async def test_a_rejected_end_of_a_run_is_reported_once_for_each_kind_of_error(
     [leased] = await setup.lease()
     await setup.complete(leased)
     assert (await setup.over(run.run_id, 60_000)).status is RunStatus.SUCCESS
-    assert [(type(problem), whose) for _, problem, whose in setup.errors] == [
+    assert [(type(problem), labels) for _, problem, labels in setup.errors] == [
         (Unavailable, {"run": run.run_id}),
         (Denied, {"run": run.run_id}),
     ]
@@ -118,6 +118,6 @@ async def test_an_expiry_that_fails_is_reported_once_for_each_kind_of_error(
     await setup.sleep(LEASE_MS + 10_000)
     [second_attempt] = await setup.lease()
     assert second_attempt.attempt == 2
-    [(_, problem, whose)] = setup.errors
+    [(_, problem, labels)] = setup.errors
     assert isinstance(problem, Denied)
-    assert whose == {"run": run.run_id, "task": "t0"}
+    assert labels == {"run": run.run_id, "task": "t0"}

@@ -245,8 +245,8 @@ async def test_a_run_with_an_unreadable_plan_ends_and_the_others_go_on(
     assert "its plan cannot be read" in (run.error or "")
     assert await setup.recorded(bad.run_id) == {"t0": "FAILED", "t1": "SKIPPED", "t2": "SKIPPED"}
     assert setup.coordinator.figures.set_aside == 1
-    [(_, problem, whose)] = setup.errors
-    assert whose == {"run": bad.run_id}
+    [(_, problem, labels)] = setup.errors
+    assert labels == {"run": bad.run_id}
     assert isinstance(problem, Corrupt | Invalid)
     with pytest.raises(NotFound):
         await setup.complete(lost)

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import pyarrow.parquet as pq
 from pyiceberg.catalog import load_catalog
 
-from arco.client.lake import HttpLake
+from arco.client.task_catalog import HttpTaskCatalog
 from arco.core.runtime import Runtime, system_runtime
 from arco.flow.coordinator.coordinator import RunCoordinator
 from arco.flow.coordinator.messages import LEASE_MS, RunStatus
-from arco.flow.worker.ports import LakeTable
+from arco.flow.worker.ports import CatalogTable
 from arco.server.embedded import EmbeddedServer, embedded_server
 from arco.server.workspace_address import WorkspaceAddress as Root
 from tests.flow.faults.pipeline import MADE, TOTAL, Row, Rows
@@ -39,16 +39,16 @@ def rows_at(root: Path, tables: Iterable[str] = (*MADE, TOTAL)) -> Rows:
 
 def read_rows(url: str, tables: Iterable[str], runtime: Runtime) -> Rows:
     """The same of an Arco that runs."""
-    lake = HttpLake(url, runtime)
+    catalog = HttpTaskCatalog(url, runtime)
     try:
-        tables_by_name = {table: lake.find(f"default.{table}") for table in tables}
+        tables_by_name = {table: catalog.find(f"default.{table}") for table in tables}
         return {
-            name: _of_iceberg(url, name) if table.format == "iceberg" else _of_files(lake, table)
+            name: _of_iceberg(url, name) if table.format == "iceberg" else _of_files(catalog, table)
             for name, table in tables_by_name.items()
             if table is not None
         }
     finally:
-        lake.close()
+        catalog.close()
 
 
 def left_over(root: Path, runs: Iterable[str]) -> dict[str, str]:
@@ -95,8 +95,8 @@ def _of_iceberg(url: str, table: str) -> list[Row]:
     return _sorted(rows.to_pylist())
 
 
-def _of_files(lake: HttpLake, table: LakeTable) -> list[Row]:
-    now = lake.files(table.table_id)
+def _of_files(catalog: HttpTaskCatalog, table: CatalogTable) -> list[Row]:
+    now = catalog.files(table.table_id)
     place = now.location.removeprefix("file://").rstrip("/")
     paths = [f"{place}/{file.path}" for files in now.files.values() for file in files]
     read = [pq.ParquetFile(each).read(columns=_COLUMNS).to_pylist() for each in paths]

@@ -26,11 +26,11 @@ from arco.flow.coordinator.ports import TaskCoordinator
 from arco.flow.publish.wire import FilesPublished, FilesStaged, TableVersionFiles
 from arco.flow.worker.ports import (
     AttemptContext,
+    CatalogColumn,
+    CatalogTable,
     Executor,
-    Lake,
-    LakeColumn,
-    LakeTable,
-    NewLakeTable,
+    NewCatalogTable,
+    TaskCatalog,
 )
 
 
@@ -103,36 +103,36 @@ class KillWatch:
 
 
 @dataclass(frozen=True)
-class KillLake:
+class KillTaskCatalog:
     """The first that an attempt does after it has published is to describe its table."""
 
-    lake: Lake
+    catalog: TaskCatalog
     kill_switch: KillSwitch
 
-    def find(self, table: str) -> LakeTable | None:
-        return self.lake.find(table)
+    def find(self, table: str) -> CatalogTable | None:
+        return self.catalog.find(table)
 
-    def make(self, wanted: NewLakeTable) -> LakeTable:
-        return self.lake.make(wanted)
+    def make(self, wanted: NewCatalogTable) -> CatalogTable:
+        return self.catalog.make(wanted)
 
     def make_schema(self, table: str) -> None:
-        self.lake.make_schema(table)
+        self.catalog.make_schema(table)
 
-    def widen(self, table: LakeTable, columns: tuple[LakeColumn, ...]) -> LakeTable:
-        return self.lake.widen(table, columns)
+    def widen(self, table: CatalogTable, columns: tuple[CatalogColumn, ...]) -> CatalogTable:
+        return self.catalog.widen(table, columns)
 
-    def narrow(self, table: LakeTable, columns: tuple[str, ...]) -> LakeTable:
-        return self.lake.narrow(table, columns)
+    def narrow(self, table: CatalogTable, columns: tuple[str, ...]) -> CatalogTable:
+        return self.catalog.narrow(table, columns)
 
-    def describe(self, table: LakeTable, wanted: NewLakeTable) -> None:
+    def describe(self, table: CatalogTable, wanted: NewCatalogTable) -> None:
         self.kill_switch.wait_at(KillPoint.AFTER_PUBLISH, table.name)
-        self.lake.describe(table, wanted)
+        self.catalog.describe(table, wanted)
 
     def files(self, table_id: str) -> TableVersionFiles:
-        return self.lake.files(table_id)
+        return self.catalog.files(table_id)
 
     def publish(self, staged: FilesStaged) -> FilesPublished:
-        return self.lake.publish(staged)
+        return self.catalog.publish(staged)
 
 
 @dataclass(frozen=True)

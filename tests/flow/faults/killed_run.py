@@ -21,22 +21,22 @@ from arco.cli.flow.plan import make_plan
 from arco.cli.flow.project import LoadedProject, load
 from arco.cli.flow.run_execution import worker_name
 from arco.cli.flow.spark_executor import spark_needs
-from arco.client.lake import HttpLake
+from arco.client.task_catalog import HttpTaskCatalog
 from arco.core.ids import new_ulid
 from arco.core.runtime import Runtime, system_runtime
 from arco.flow.coordinator.messages import RunRequest, RunStatus
 from arco.flow.coordinator.ports import TaskCoordinator
 from arco.flow.spark.engine import SparkOpener
 from arco.flow.spark.executor import SparkExecutor
-from arco.flow.worker.ports import Executor, Lake, StaticProjectCode, project_code
+from arco.flow.worker.ports import Executor, StaticProjectCode, TaskCatalog, project_code
 from arco.flow.worker.worker import Worker
 from tests.flow.faults.kill_points import (
     BarrierExecutor,
     KillBook,
     KillExecutor,
-    KillLake,
     KillPoint,
     KillSwitch,
+    KillTaskCatalog,
 )
 from tests.flow.faults.pipeline import NAP
 from tests.flow.faults.spark_flags import MEMORY, SETTINGS
@@ -60,8 +60,10 @@ async def run_until_killed(wanted: Run, kill_switch: KillSwitch) -> None:
     """Work on a run until the kill point."""
     naps = {NAP: str(NAP_MS)} if kill_switch.point is KillPoint.DURING_WRITE else {}
     runtime, loaded = system_runtime(), load(wanted.project)
-    async with _arco(wanted, runtime) as arco, _lake(arco, runtime) as lake:
-        executor = await _spark(wanted, arco, loaded, lake, KillLake(lake, kill_switch), runtime)
+    async with _arco(wanted, runtime) as arco, _catalog(arco, runtime) as catalog:
+        executor = await _spark(
+            wanted, arco, loaded, catalog, KillTaskCatalog(catalog, kill_switch), runtime
+        )
         coordinator = KillBook(arco.coordinator, kill_switch)
         await _work(
             wanted, arco, loaded, coordinator, KillExecutor(executor, kill_switch), runtime, naps
@@ -71,8 +73,8 @@ async def run_until_killed(wanted: Run, kill_switch: KillSwitch) -> None:
 async def together(wanted: Run) -> RunStatus:
     """A run whose attempts all wait for each other before they publish."""
     runtime, loaded = system_runtime(), load(wanted.project)
-    async with _arco(wanted, runtime) as arco, _lake(arco, runtime) as lake:
-        executor = await _spark(wanted, arco, loaded, lake, lake, runtime)
+    async with _arco(wanted, runtime) as arco, _catalog(arco, runtime) as catalog:
+        executor = await _spark(wanted, arco, loaded, catalog, catalog, runtime)
         meeting = BarrierExecutor(executor, threading.Barrier(wanted.slots))
         try:
             run_id = await _work(wanted, arco, loaded, arco.coordinator, meeting, runtime, {})
@@ -87,26 +89,26 @@ def _arco(wanted: Run, runtime: Runtime) -> AbstractAsyncContextManager[Connecte
 
 
 @asynccontextmanager
-async def _lake(arco: ConnectedArco, runtime: Runtime) -> AsyncIterator[HttpLake]:
-    lake = HttpLake(arco.url, runtime)
+async def _catalog(arco: ConnectedArco, runtime: Runtime) -> AsyncIterator[HttpTaskCatalog]:
+    catalog = HttpTaskCatalog(arco.url, runtime)
     try:
-        yield lake
+        yield catalog
     finally:
-        lake.close()
+        catalog.close()
 
 
 async def _spark(
     wanted: Run,
     arco: ConnectedArco,
     loaded: LoadedProject,
-    lake: HttpLake,
-    seen: Lake,
+    catalog: HttpTaskCatalog,
+    seen: TaskCatalog,
     runtime: Runtime,
 ) -> SparkExecutor:
     opener = SparkOpener(
         arco.url,
         None,
-        partial(spark_needs, loaded.project, lake),
+        partial(spark_needs, loaded.project, catalog),
         master=f"local[{wanted.slots + 1}]",  # a pausing task leaves threads for the others
         settings=SETTINGS,
         memory=MEMORY,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from arco.client.lake import HttpLake
+from arco.client.task_catalog import HttpTaskCatalog
 from arco.core.runtime import Runtime
 from arco.server.embedded import EmbeddedServer
 from tests.flow.faults import spark_flags
@@ -63,12 +63,12 @@ class _Two:
 
 
 def _rows(url: str, runtime: Runtime) -> list[int]:
-    lake, counts = HttpLake(url, runtime), list[int]()
+    catalog, counts = HttpTaskCatalog(url, runtime), list[int]()
     for name in ("a", "b"):
-        table = lake.find(f"default.made.{name}")
-        files = {} if table is None else lake.files(table.table_id).files
+        table = catalog.find(f"default.made.{name}")
+        files = {} if table is None else catalog.files(table.table_id).files
         counts.append(sum(each.rows for some in files.values() for each in some))
-    lake.close()
+    catalog.close()
     return counts
 
 

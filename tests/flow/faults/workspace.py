@@ -91,7 +91,7 @@ class Workspace:
 
     # Ports of the coordinator.
 
-    async def place(self, table: str) -> TableHead | None:
+    async def head(self, table: str) -> TableHead | None:
         table_id = self.ids.get(table)
         if table_id is None:
             return None

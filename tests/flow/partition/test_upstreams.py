@@ -38,7 +38,7 @@ def one_by_one(
 
 def at_once(mapping: Mapping, keys: PartitionSet, reading: MappingContext) -> list[tuple[str, ...]]:
     upstreams = mapping.upstreams(keys, reading)
-    assert len(upstreams.places) == len(keys)
+    assert len(upstreams.indexes) == len(keys)
     assert len(set(upstreams.keys)) == len(upstreams.keys)
     return [upstreams.of(number) for number in range(len(keys))]
 
@@ -71,7 +71,7 @@ def test_products_read_along_one_dimension(mapping: Mapping) -> None:
 def test_a_day_reads_a_window_of_days_in_all_regions() -> None:
     reading = MappingContext(DAYS, BY_REGION, NOW)
     upstreams = window(3).upstreams(DAYS.parse("2026-01-02..2026-01-06", NOW), reading)
-    assert upstreams.places[0] == range(4)
+    assert upstreams.indexes[0] == range(4)
     assert upstreams.of(1) == tuple(
         f"ds=2026-01-0{day}/region={region}" for day in (1, 2, 3) for region in ("eu", "us")
     )
@@ -110,13 +110,13 @@ def test_a_window_of_seven_makes_each_key_once() -> None:
     LOOKED_AT.clear()
     upstreams = window(7).upstreams(chosen, MappingContext(hours, hours, NOW))
     assert len(LOOKED_AT) == len(upstreams.keys) == len(chosen) + 6
-    assert set(map(len, upstreams.places)) == {7}
+    assert set(map(len, upstreams.indexes)) == {7}
 
 
 def test_a_huge_window_makes_only_what_the_input_has() -> None:
     chosen = DAYS.parse("2026-01-30..2026-01-31", NOW)
     upstreams = window(10**9).upstreams(chosen, MappingContext(DAYS, DAYS, NOW))
-    assert (len(upstreams.keys), upstreams.places) == (31, [range(30), range(31)])
+    assert (len(upstreams.keys), upstreams.indexes) == (31, [range(30), range(31)])
 
 
 @settings(max_examples=60, deadline=None)

@@ -73,7 +73,11 @@ class Harness:
         self.loaded: Project = load_project(self.folder, **options)
         assert find_problems(self.loaded) == []
         self.executor = SparkExecutor(
-            self.loaded, self.shared.lake, self.shared.open, self.shared.runtime.clock, poll_s=0.1
+            self.loaded,
+            self.shared.catalog,
+            self.shared.open,
+            self.shared.runtime.clock,
+            poll_s=0.1,
         )
         return self
 
@@ -152,12 +156,12 @@ class Harness:
 
     def rows(self, table: str) -> list[tuple[Any, ...]]:
         """All rows of a table that readers see, sorted."""
-        table_row = self.shared.lake.find(self.name(table))
+        table_row = self.shared.catalog.find(self.name(table))
         assert table_row is not None
         if table_row.format == "iceberg":
             frame = self.shared.open().newSession().table(self._named(table))
         else:
-            now = self.shared.lake.files(table_row.table_id)
+            now = self.shared.catalog.files(table_row.table_id)
             paths = [f"{now.location}/{f.path}" for files in now.files.values() for f in files]
             if not paths:
                 return []
@@ -165,7 +169,7 @@ class Harness:
         return sorted((tuple(row) for row in frame.collect()), key=repr)
 
     def columns(self, table: str) -> dict[str, str]:
-        table_row = self.shared.lake.find(self.name(table))
+        table_row = self.shared.catalog.find(self.name(table))
         assert table_row is not None
         if table_row.format == "iceberg":  # the catalog updates its columns shortly after a commit
             frame = self.shared.open().newSession().table(self._named(table))

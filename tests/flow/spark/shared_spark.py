@@ -5,7 +5,7 @@ from pathlib import Path
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from arco.client.lake import HttpLake
+from arco.client.task_catalog import HttpTaskCatalog
 from arco.core.runtime import Runtime
 from arco.flow.spark.engine import WorkerSpark, is_alive, reset_gateway
 from arco.flow.spark.jars import Jars
@@ -25,7 +25,7 @@ class SharedSpark:
     def __init__(self, url: str, jar: Path, scratch: Path, runtime: Runtime) -> None:
         self.url = url
         self.runtime = runtime
-        self.lake = HttpLake(url, runtime)
+        self.catalog = HttpTaskCatalog(url, runtime)
         self._jar = jar
         self._scratch = scratch
         self._session: SparkSession | None = None
@@ -52,4 +52,4 @@ class SharedSpark:
         if self._session is not None:
             engine.new_session()
         engine.close()
-        self.lake.close()
+        self.catalog.close()

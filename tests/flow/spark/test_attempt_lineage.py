@@ -33,7 +33,7 @@ def test_columns_are_traced_to_the_tables_they_come_from(harness: Harness, kind:
     outcome = harness.materialize("$.spend")
     (observed,) = outcome.lineage
     ids = {
-        name: harness.shared.lake.find(harness.name(f"$.{name}"))
+        name: harness.shared.catalog.find(harness.name(f"$.{name}"))
         for name in ("orders", "customers", "spend")
     }
     tables = {each.table_id: name for name, each in ids.items() if each is not None}

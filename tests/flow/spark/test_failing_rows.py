@@ -17,7 +17,7 @@ from arco.flow.spark.failing_rows import (
     shown_columns,
 )
 from arco.flow.spark.row_checks import columns_of_rule
-from arco.flow.worker.ports import LakeColumn, LakeTable
+from arco.flow.worker.ports import CatalogColumn, CatalogTable
 from tests.flow.spark.harness import DAY, Harness, RecordingWatch
 
 
@@ -51,9 +51,9 @@ def test_of_many_columns_those_of_the_check_are_shown() -> None:
 
 
 def test_marked_columns_are_those_of_the_catalog() -> None:
-    email = LakeColumn(name="Email", data_type="string", pii_type="EMAIL")
-    columns = (LakeColumn(name="id", data_type="bigint"), email)
-    table = LakeTable(name="a.b.c", table_id="1", format="parquet", location="", columns=columns)
+    email = CatalogColumn(name="Email", data_type="string", pii_type="EMAIL")
+    columns = (CatalogColumn(name="id", data_type="bigint"), email)
+    table = CatalogTable(name="a.b.c", table_id="1", format="parquet", location="", columns=columns)
     assert pii_columns(table) == {"email"}
     assert pii_columns(None) == frozenset()
 

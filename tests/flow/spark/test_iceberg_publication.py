@@ -70,7 +70,7 @@ def stage(
     session.conf.set("spark.sql.catalog.default.uri", way.url)
     activate(session)
     tables, wanted = (
-        IcebergFormat(TableContext(session, harness.shared.lake)),
+        IcebergFormat(TableContext(session, harness.shared.catalog)),
         target(harness, mode, number, at, **options),
     )
     frame = add_partition_columns(session.range(number, number + 1), wanted.values)

@@ -58,7 +58,7 @@ def commits(harness: Harness) -> dict[str, float]:
 def test_staging_commits_nothing_and_its_rows_can_be_read_back(harness: Harness) -> None:
     session = harness.shared.open().newSession()
     activate(session)
-    tables = IcebergFormat(TableContext(session, harness.shared.lake))
+    tables = IcebergFormat(TableContext(session, harness.shared.catalog))
     wanted = target(harness, Mode("append"), 1, -1)
     frame = session.range(4)
     tables.open(wanted, frame.schema)
@@ -172,7 +172,7 @@ class Bench:
         self.harness = harness
         self.session = harness.shared.open().newSession()
         activate(self.session)
-        self.tables = IcebergFormat(TableContext(self.session, harness.shared.lake))
+        self.tables = IcebergFormat(TableContext(self.session, harness.shared.catalog))
         self.head = -1
 
     def stage(self, number: int, *, publish: bool = False, later_ms: int = 0) -> None:

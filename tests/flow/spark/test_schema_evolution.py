@@ -255,7 +255,7 @@ def test_a_dropped_table_is_described_again_when_it_is_recreated(harness: Harnes
     for _ in range(2):
         outcome = harness.run("$.sales", DAY, params={"sql": "SELECT 1 AS id"}, at=-1)
         assert outcome.status is TaskStatus.SUCCESS, outcome.error
-        error = harness.shared.lake.arco.transport.get(
+        error = harness.shared.catalog.arco.transport.get(
             f"/catalogs/default/schemas/{harness.schema}/tables/sales"
         )
         assert b'"comment":"All of them."' in error

@@ -7,7 +7,7 @@ import pytest
 from arco.core.errors import Unsupported
 from arco.flow.spark.jars import S3_VARIABLE, Jars
 from arco.flow.spark.stores import StoreSettings, store_settings
-from arco.flow.worker.ports import LakeStore
+from arco.flow.worker.ports import CatalogStore
 from tests.flow.spark.shared_spark import SharedSpark
 
 BUCKET = "spark.hadoop.fs.s3a.bucket.lake"
@@ -26,7 +26,9 @@ def door(
     location: str, *elsewhere: str, machine: str | None = None, **settings: str
 ) -> StoreSettings:
     properties = {f"s3.{name.replace('_', '-')}": value for name, value in settings.items()}
-    return store_settings(LakeStore(location=location, settings=properties), elsewhere, {}, machine)
+    return store_settings(
+        CatalogStore(location=location, settings=properties), elsewhere, {}, machine
+    )
 
 
 def test_a_disk_needs_nothing() -> None:
@@ -86,14 +88,14 @@ def test_a_store_that_spark_cannot_reach_is_refused_with_what_to_do(
 
 
 def test_with_jars_of_the_user_any_cloud_is_supported() -> None:
-    store = LakeStore(location="gs://lake/arco/")
+    store = CatalogStore(location="gs://lake/arco/")
     assert store_settings(store, (), {"spark.jars.packages": "a:b:1"}, None) == StoreSettings()
     with pytest.raises(Unsupported, match="memory"):
-        store_settings(LakeStore(location="memory://"), (), {"spark.jars": "/x.jar"}, None)
+        store_settings(CatalogStore(location="memory://"), (), {"spark.jars": "/x.jar"}, None)
 
 
 def test_the_server_reports_the_location_of_its_store(shared: SharedSpark) -> None:
-    store = shared.lake.store()
+    store = shared.catalog.store()
     assert store.location.startswith("file:///")
     assert store.location.endswith("/tenant=default/workspace=default/")
     assert store.settings == {}

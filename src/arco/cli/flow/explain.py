@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 Examples:
-  arco explain gold.spend_7d 2026-01-12    stale, missing or up to date: why
+  arco explain gold.spend_7d 2026-01-12    one partition
   arco explain silver.orders ds=2026-01-10
-  arco explain silver.customers --json     one that is not partitioned"""
+  arco explain silver.customers --json     a table without partitions, as JSON"""
 
 _SERVER, _ADDRESS = Server(), EmbeddedAddress()
 _MAX_FAILURES = 3
@@ -45,11 +45,11 @@ def explain(
     Parameters
     ----------
     partition
-        The partition, by its key or, where there is one dimension, by its value; all if none is named.
+        The partition: its key or, if there is one dimension, its value; all partitions by default.
     server
-        The Arco that knows what there is.
+        The server to read the state from.
     address
-        An Arco for the life of this command.
+        Start a server for this command only.
     """
     from dataclasses import replace
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from arco.cli.flags import ignore_variables_for_names, variable_lines
-from arco.cli.settings import VARIABLES, Flag, choose_store, ignore_empty
+from arco.cli.settings import VARIABLES, Flag, choose_store, find_argument, ignore_empty
 from arco.core.errors import Invalid
 from arco.server.settings import LOCAL_MASTER, SparkSettings, require_spark
 from arco.server.workspace_address import WorkspaceAddress
 
 if TYPE_CHECKING:
-    from cyclopts.argument import Argument, ArgumentCollection
+    from cyclopts.argument import ArgumentCollection
 
     from arco.flow.plan.plan import Reason
 
@@ -24,8 +24,8 @@ Selection = Annotated[
     Parameter(
         metavar="SELECTION",
         show_env_var=False,
-        help="What is meant: schema.table, +up, down+, 2+a, tag:x, owner:x, gold.*; several are joined. "
-        "Everything if none is given.",
+        help="What to select: schema.table, +up, down+, 2+a, tag:x, owner:x, gold.*; may be repeated. "
+        "By default everything.",
     ),
 ]
 ProjectDir = Annotated[
@@ -33,14 +33,14 @@ ProjectDir = Annotated[
     Parameter(
         name="--project",
         metavar="DIR",
-        help="The project's folder; by default this one, or the nearest above it that has an arco.toml "
-        "or pipelines/.",
+        help="The project's folder; by default this folder, or its nearest parent with an arco.toml or "
+        "pipelines/.",
     ),
 ]
 Repeated = Parameter(
     negative="", show_default=False, metavar="KEY=VALUE", env_var_split=variable_lines
 )
-RUN_ID_HELP = "The run: its id, the beginning or end of it if that is unique, or `last`."
+RUN_ID_HELP = "The run: its id, a unique beginning or end of the id, or `last`."
 RunId = Annotated[str, Parameter(metavar="RUN", show_env_var=False, help=RUN_ID_HELP)]
 
 _MEMORY = re.compile(r"[1-9][0-9]*[kmgt]", re.IGNORECASE)
@@ -56,7 +56,8 @@ class DataFormat(StrEnum):
 FormatFlag = Annotated[
     DataFormat | None,
     Parameter(
-        name="--format", help="The format of assets that name none; as arco.toml says, or iceberg."
+        name="--format",
+        help="The format of assets that declare none; by default that of arco.toml, or iceberg.",
     ),
 ]
 
@@ -71,13 +72,13 @@ class PartitionChoice:
     partitions
         Only these: 2026-01-15, 2026-01-01..2026-01-31, ds=.../region=eu, several with commas, all, latest.
     stale
-        Only what has data that are out of date: its code or its inputs have changed.
+        Only partitions whose code or inputs changed since they were made.
     failed
-        Only what failed last time.
+        Only partitions that failed last time.
     missing
-        Only what has no data.
+        Only partitions without data.
     force
-        Everything that is meant, also what is up to date.
+        All selected partitions, including those that are up to date.
     append_again
         Also partitions of mode append whose rows are in the table: they are added a second time.
     """
@@ -111,20 +112,20 @@ class PartitionChoice:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class EmbeddedAddress(WorkspaceAddress):
-    """Flags that bring an Arco for the life of a command.
+    """Flags that start a server for one command only.
 
     Parameters
     ----------
     root
-        A local directory: start an Arco on it that ends with this command, instead of asking one by --url.
+        A local directory: start a server on it for this command only, instead of using --url.
     store
-        A store by its URL, for the same.
+        The URL of a store, to start a server on it for this command only.
     tenant
-        The tenant there; ARCO_TENANT_ID works too.
+        The tenant; ARCO_TENANT_ID works too.
     workspace
-        The workspace there; ARCO_WORKSPACE_ID works too.
+        The workspace; ARCO_WORKSPACE_ID works too.
     no_fsync
-        Do not wait for the disk: for tests, never for data.
+        Do not wait for the disk. Only for tests.
     """
 
 
@@ -157,19 +158,20 @@ class SparkFlags:
 
 
 def choose_arco(_app: App, _commands: tuple[str, ...], arguments: "ArgumentCollection") -> None:
-    """Settle between a running Arco (`--url`) and one for the life of the command (`--root`, `--store`).
+    """Choose between a running server (`--url`) and one for this command only (`--root`, `--store`).
 
-    What stands on the line beats what stands in a variable, and of two variables ARCO_URL is the one.
+    A flag on the command line beats a variable, and of two variables ARCO_URL wins.
     """
-    given = {name: _argument(arguments, name) for name in ("--url", "--root", "--store")}
-    url, stores = given["--url"], [each for each in (given["--root"], given["--store"]) if each]
+    url = find_argument(arguments, "--url")
+    store_flags = (find_argument(arguments, "--root"), find_argument(arguments, "--store"))
+    stores = [each for each in store_flags if each]
     if url is None or not stores:
         return
     is_url_given = any(token.source == "cli" for token in url.tokens)
     is_store_given = any(token.source == "cli" for each in stores for token in each.tokens)
     if is_url_given and is_store_given:
         raise Invalid(
-            "--url names an Arco that runs, --root and --store one for the life of this command: "
+            "--url names a running server, --root and --store start one for this command only: "
             "give one of them"
         )
     if is_store_given:
@@ -196,7 +198,3 @@ def pairs(flag: str, texts: tuple[str, ...]) -> Mapping[str, str]:
             raise Invalid(f"{flag} takes key=value, not {text[:80]!r}")
         values[key] = value
     return values
-
-
-def _argument(arguments: "ArgumentCollection", name: str) -> "Argument | None":
-    return next((each for each in arguments if name in each.names), None)

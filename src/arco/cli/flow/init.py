@@ -18,13 +18,13 @@ Examples:
   arco init shop                               in a new folder
   arco init shop && cd shop && arco run --root .arco
 
-Nothing that is there is written over."""
+Existing files are never overwritten."""
 
 _TEMPLATE = Path(__file__).with_name("template")
 _SUFFIX = ".tmpl"  # or tools would take the files for code of this package
 _HIDDEN = {"gitignore": ".gitignore"}
 
-app = command("init", "Make a small project that runs.", _EXAMPLES)
+app = command("init", "Create a small pipeline project.", _EXAMPLES)
 
 
 @app.default
@@ -34,12 +34,12 @@ def init(
     *,
     json: AsJson = False,
 ) -> None:
-    """Write a project of three assets over made up data, with a check and a unit test.
+    """Create a project of three assets over generated data, with checks and a unit test.
 
     Parameters
     ----------
     folder
-        Where to; made if it is missing. This folder by default.
+        The folder, created if it is missing; by default this folder.
     """
     from arco.cli.output import print_document
 
@@ -79,9 +79,9 @@ def _refuse_existing_files(target: Path, files: dict[Path, str]) -> None:
     existing = [str(path) for path in files if os.path.lexists(target / path)]
     existing += ["pipelines"] * (target / "pipelines").exists()
     if existing:
-        taken = AlreadyExists(f"{target} has {existing[0]} already, and nothing is written over")
-        taken.add_note("Name another folder, as in `arco init shop`.")
-        raise taken
+        problem = AlreadyExists(f"{target} has {existing[0]} already, and nothing is written over")
+        problem.add_note("Name another folder, as in `arco init shop`.")
+        raise problem
 
 
 def _print_next_steps(folder: str, files: dict[Path, str]) -> None:

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 Examples:
-  arco partitions silver.orders            a calendar, or a grid
-  arco partitions silver.orders --json     each with its status
-  arco partitions add customer acme globex   values of a dynamic dimension
+  arco partitions silver.orders            as a calendar or a grid
+  arco partitions silver.orders --json     as JSON, each with its status
+  arco partitions add customer acme globex   add values to a dynamic dimension
   arco partitions add customer acme --remove
-  arco partitions clear silver.orders 2026-01-15   remove its rows, to make it again
+  arco partitions clear silver.orders 2026-01-15   delete its rows, to make it again
 
-C is complete, S stale, R running, O failed while older data are served, F failed
-and never made, . missing. Where there are too many to look at, they are counted
-by month or year."""
+C is complete, S stale, R running, O failed with older data still served, F failed
+without any data, . missing. If there are too many to show, they are counted by
+month or year."""
 
 _SERVER, _ADDRESS = Server(), EmbeddedAddress()
 
@@ -48,14 +48,14 @@ def partitions(
     address: EmbeddedAddress = _ADDRESS,
     json: AsJson = False,
 ) -> None:
-    """Show which partitions of a table are there, which are missing, and which are out of date.
+    """Show which partitions of a table are complete, missing or stale.
 
     Parameters
     ----------
     server
-        The Arco that knows what there is.
+        The server to read the state from.
     address
-        An Arco for the life of this command.
+        Start a server for this command only.
     """
     from arco.cli.flow.connection import ArcoTarget, connect_arco
     from arco.cli.flow.project import load
@@ -93,20 +93,20 @@ def add(
     address: EmbeddedAddress = _ADDRESS,
     json: AsJson = False,
 ) -> None:
-    """Add values to a dynamic dimension: each is a partition from now on.
+    """Add values to a dynamic dimension: each becomes a partition.
 
     Parameters
     ----------
     dimension
-        The dimension, as Dynamic("customer") names it.
+        The name of the dimension, such as customer for Dynamic("customer").
     values
-        Its new values.
+        The values to add.
     remove
-        Take them away instead. Data that were made stay.
+        Remove the values instead. Their data stay.
     server
-        The Arco that keeps them.
+        The running server.
     address
-        An Arco for the life of this command.
+        Start a server for this command only.
     """
     from arco.cli.flow.connection import ArcoTarget, call_arco
     from arco.cli.flow.text_format import count_of
@@ -136,22 +136,25 @@ def clear(
     /,
     *partitions: Annotated[str, Parameter(metavar="PARTITION", show_env_var=False)],
     yes: Annotated[
-        bool, Parameter(name="--yes", negative="", show_default=False, help="Do not ask.")
+        bool,
+        Parameter(
+            name="--yes", negative="", show_default=False, help="Do not ask for confirmation."
+        ),
     ] = False,
     server: Server = _SERVER,
     address: EmbeddedAddress = _ADDRESS,
     json: AsJson = False,
 ) -> None:
-    """Remove the rows of partitions and what is recorded of them, so that they are made again.
+    """Delete the rows and recorded state of partitions, so that they are made again.
 
     Parameters
     ----------
     partitions
-        Partitions that were made: keys, values, ranges such as 2026-01-01..2026-01-31, or all.
+        Existing partitions: keys, values, ranges such as 2026-01-01..2026-01-31, or all.
     server
-        The Arco that keeps the table.
+        The running server.
     address
-        An Arco for the life of this command.
+        Start a server for this command only.
     """
     from arco.cli.flow.connection import ArcoTarget, call_in_thread, connect_arco
     from arco.cli.flow.partition_clearing import PartitionClearing, chosen_partitions

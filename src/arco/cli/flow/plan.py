@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 Examples:
-  arco plan                                what is missing, failed or stale
+  arco plan                                all missing, failed and stale partitions
   arco plan gold.spend_7d+ --partitions 2026-01-11..2026-01-14
-  arco plan tag:gold --stale               only what has to be made again
-  arco plan +gold.spend_7d --force --json  for a program
+  arco plan tag:gold --stale               only stale partitions of these assets
+  arco plan +gold.spend_7d --force --json  as JSON
 
-Nothing is changed. The same project, state and time give the same plan, with
+It changes nothing. The same project, state and time give the same plan, with
 the same plan_id."""
 
 _SERVER, _ADDRESS, _CHOICE = Server(), EmbeddedAddress(), PartitionChoice()
 
 _GONE = "the project does not declare it any more"
 
-app = command("plan", "Show what would be made, and why.", _EXAMPLES)
+app = command("plan", "Show which partitions would be made, and why.", _EXAMPLES)
 
 
 @app.default
@@ -53,23 +53,23 @@ def plan(
     choice: PartitionChoice = _CHOICE,
     all_: Annotated[
         bool,
-        Parameter(name="--all", negative="", show_default=False, help="A line for each task."),
+        Parameter(name="--all", negative="", show_default=False, help="Print one line per task."),
     ] = False,
     format_: FormatFlag = None,
     server: Server = _SERVER,
     address: EmbeddedAddress = _ADDRESS,
     json: AsJson = False,
 ) -> int:
-    """Show which partitions have to be made, and why.
+    """Show which partitions would be made, and why.
 
     Parameters
     ----------
     choice
-        Which partitions are meant.
+        The partitions to select.
     server
-        The Arco that knows what there is.
+        The server to read the state from.
     address
-        An Arco for the life of this command.
+        Start a server for this command only.
     """
     from arco.cli.flow.connection import ArcoTarget, connect_arco
     from arco.cli.flow.project import load
@@ -151,7 +151,7 @@ async def make_plan(
     )
 
 
-def plan_again(project: Project, left: RunView, state: PlanningState, now: datetime) -> Plan:
+def plan_again(project: Project, run: RunView, state: PlanningState, now: datetime) -> Plan:
     """A plan of the tasks that a run has left, with the present code; what is gone from the project is not.
 
     `Invalid` if nothing of it can be planned.
@@ -159,34 +159,34 @@ def plan_again(project: Project, left: RunView, state: PlanningState, now: datet
     from arco.flow.plan.keys import read_key, short_name
     from arco.flow.plan.planner import plan
 
-    views = {each.key: each for each in left.changed}
+    views = {each.key: each for each in run.changed}
     declared = {each.name for each in project.makers()}
     makers = dict.fromkeys(read_key(key).maker for key in views)
     selection = [short_name(each) for each in makers if each in declared]
     if not selection:
         named = ", ".join(map(short_name, makers))
         raise Invalid(
-            f"the project {project.name!r} has none of what run {left.run_id} has left: {named}. Name "
+            f"the project {project.name!r} has none of what run {run.run_id} has left: {named}. Name "
             "another project with --project."
         )
     made = plan(project, " ".join(selection), state, now, force=True)
-    some = restrict_plan(made, views.keys())
+    remaining = restrict_plan(made, views.keys())
     waiting = tuple(each for each in made.waiting if each.key in views)
     blocked = tuple(each for each in made.blocked if each.key in views)
     gone = views.keys() - {
-        *(each.key for each in some.tasks),
+        *(each.key for each in remaining.tasks),
         *(each.key for each in waiting),
         *(each.key for each in blocked),
     }
-    some = structs.replace(some, waiting=waiting, blocked=blocked)
-    if not some.tasks:
-        raise _nothing_left(left.run_id, some, gone)
-    tasks = {task.maker for task in some.tasks}
+    remaining = structs.replace(remaining, waiting=waiting, blocked=blocked)
+    if not remaining.tasks:
+        raise _nothing_left(run.run_id, remaining, gone)
+    tasks = {task.maker for task in remaining.tasks}
     warnings = [f"{key}: {_GONE}: left out" for key in sorted(gone)]
     return structs.replace(
-        some,
-        makers=tuple(each for each in some.makers if each.name in tasks),
-        tasks=tuple(_with_reason(each, views[each.key]) for each in some.tasks),
+        remaining,
+        makers=tuple(each for each in remaining.makers if each.name in tasks),
+        tasks=tuple(_with_reason(each, views[each.key]) for each in remaining.tasks),
         up_to_date=0,
         warnings=tuple(warnings),
     )

@@ -66,9 +66,9 @@ def _of(plan: Plan) -> str:
 def waiting_lines(plan: Plan) -> Iterator[str]:
     """What was asked for and cannot be made, with what it lacks; many alike in one line."""
     groups: dict[tuple[str, str], list[str]] = {}
-    for each in plan.waiting:
-        maker, partition = read_key(each.key)
-        lacks = each.lacks[0] if each.lacks else ""
+    for waiting in plan.waiting:
+        maker, partition = read_key(waiting.key)
+        lacks = waiting.lacks[0] if waiting.lacks else ""
         groups.setdefault((maker, read_key(lacks).maker), []).append(partition)
     for (maker, lacks), keys in list(groups.items())[:_MAX_WAITING]:
         partitions = list_some(key_ranges(key for key in keys if key))
@@ -81,8 +81,8 @@ def waiting_lines(plan: Plan) -> Iterator[str]:
 def blocked_lines(plan: Plan) -> Iterator[str]:
     """What is out of date and is not made, with the cause and what to do; one line per asset and reason."""
     groups: dict[tuple[str, str], list[BlockedPartition]] = {}
-    for each in plan.blocked:
-        groups.setdefault((read_key(each.key).maker, each.reason), []).append(each)
+    for partition in plan.blocked:
+        groups.setdefault((read_key(partition.key).maker, partition.reason), []).append(partition)
     for (maker, _), blocked in list(groups.items())[:_MAX_WAITING]:
         partitions = list_some(
             key_ranges(key for each in blocked if (key := read_key(each.key).partition))

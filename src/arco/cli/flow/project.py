@@ -46,12 +46,12 @@ class LoadedProject:
         )
 
 
-def find_folder(given: str | None) -> Path:
+def find_folder(directory: str | None) -> Path:
     """The folder of the project: the one that is named, or the nearest one here or above."""
-    if given is not None:
-        folder = Path(given).expanduser()
+    if directory is not None:
+        folder = Path(directory).expanduser()
         if not folder.is_dir():
-            raise _advised(f"there is no folder {given}", "Check --project.")
+            raise _advised(f"there is no folder {directory}", "Check --project.")
         return folder
     current = Path.cwd()
     for folder in (current, *current.parents):
@@ -63,20 +63,20 @@ def find_folder(given: str | None) -> Path:
     )
 
 
-def load(given: str | None, format_: "DataFormat | None" = None) -> LoadedProject:
+def load(directory: str | None, format_: "DataFormat | None" = None) -> LoadedProject:
     """The project, or `Invalid` with its first problem."""
     from arco.flow.define import find_problems
 
-    folder = find_folder(given)
+    folder = find_folder(directory)
     project = load_folder(folder, format=None if format_ is None else format_.value)
-    found_problems = find_problems(project)
-    if found_problems:
-        more = f" and {len(found_problems) - 1} more" if len(found_problems) > 1 else ""
-        wrong = Invalid(f"the project {project.name} has a problem{more}: {found_problems[0]}")
-        flags = "" if given is None else f" --project {shlex.quote(given)}"
-        wrong.add_note(f"`arco validate{flags}` lists all of them.")
-        raise wrong
-    return LoadedProject(project, tables_of(project), _flags(given, format_))
+    problems = find_problems(project)
+    if problems:
+        more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
+        problem = Invalid(f"the project {project.name} has a problem{more}: {problems[0]}")
+        flags = "" if directory is None else f" --project {shlex.quote(directory)}"
+        problem.add_note(f"`arco validate{flags}` lists all of them.")
+        raise problem
+    return LoadedProject(project, tables_of(project), _flags(directory, format_))
 
 
 def load_folder(folder: Path, *, format: str | None = None) -> "Project":  # noqa: A002 - as it is declared
@@ -91,8 +91,8 @@ def load_folder(folder: Path, *, format: str | None = None) -> "Project":  # noq
         return load_project(folder, format=format)
 
 
-def _flags(given: str | None, format_: "DataFormat | None") -> str:
-    flags = [] if given is None else ["--project", given]
+def _flags(directory: str | None, format_: "DataFormat | None") -> str:
+    flags = [] if directory is None else ["--project", directory]
     flags += [] if format_ is None else ["--format", format_.value]
     return shlex.join(flags)
 
@@ -149,13 +149,13 @@ class ReloadingProject:
 
     def __init__(
         self,
-        now: LoadedFiles,
+        files: LoadedFiles,
         load: Callable[[], LoadedProject],
         executor: SwitchableExecutor,
         print_line: Callable[[str], None],
     ) -> None:
-        self._now = now
-        self._folder = now.loaded.project.folder
+        self._files = files
+        self._folder = files.loaded.project.folder
         self._load = load
         self._executor = executor
         self._print = print_line
@@ -163,16 +163,16 @@ class ReloadingProject:
 
     @property
     def project(self) -> str:
-        return self._now.loaded.project.name
+        return self._files.loaded.project.name
 
     @property
     def code(self) -> dict[str, CodeVersion]:
-        return self._now.code
+        return self._files.code
 
     def refresh(self, leased: Sequence[LeasedTask] = ()) -> None:
         """Load the project again if its files have changed, unless leased tasks need what is loaded."""
         stamps = file_stamps(self._folder)
-        if stamps in (self._now.stamps, self._failed):
+        if stamps in (self._files.stamps, self._failed):
             return
         try:
             new = load_files(self._folder, self._load)
@@ -184,8 +184,8 @@ class ReloadingProject:
             self._print(f"the project has changed and cannot be loaded: {problem}")
             self._print("going on with the code that was loaded before")
             return
-        changed = new.code != self._now.code
-        self._now, self._failed = new, None
+        changed = new.code != self._files.code
+        self._files, self._failed = new, None
         self._print(
             "reloaded the project" + ("" if changed else ": no asset or task has other code")
         )

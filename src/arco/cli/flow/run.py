@@ -25,26 +25,25 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 Examples:
-  arco run                                 what is missing, failed or stale
-  arco run --root .arco                    with an Arco for this run alone
+  arco run                                 all missing, failed and stale partitions
+  arco run --root .arco                    with a server for this run only
   arco run +gold.spend_7d --partitions 2026-01-11..2026-01-14
   arco run tag:gold --stale --parallel 4 --memory 4g
   arco run silver.orders --partitions latest --force --param source=backup
-  arco run --detach                        leave it to `arco worker` processes
-  arco run --format parquet                no Iceberg jar is needed
+  arco run --detach                        let `arco worker` processes run it
+  arco run --format parquet                as Parquet: needs no Iceberg jar
 
-It exits with 0 if all was done, 1 if something failed, was blocked by a check or
-by the plan, or cannot be made yet, 2 if it was misused, 130 if it was
-interrupted. Ctrl-C cancels."""
+It exits with 0 if everything requested was made, 1 if something failed, was
+blocked by a check or by the plan, or cannot be made yet, 2 for wrong arguments,
+130 if it was interrupted. Ctrl-C cancels the run."""
 
 _RETRY_EXAMPLES = """\
 Examples:
   arco retry 01M7GVFS186HGNANJXDTGV0000
-  arco retry 01M7GVFS186HGNANJXDTGV0000 --detach     by `arco worker` processes
+  arco retry 01M7GVFS186HGNANJXDTGV0000 --detach     on `arco worker` processes
 
-A new run is made of all that failed, was skipped, blocked or cancelled. It is
-planned with the project as it is now, so a repaired asset is made by its new
-code."""
+It starts a new run of the tasks that failed or were skipped, blocked or
+cancelled. They are planned with the current code of the project."""
 
 _SERVER, _ADDRESS, _SPARK, _CHOICE = Server(), EmbeddedAddress(), SparkFlags(), PartitionChoice()
 
@@ -57,15 +56,15 @@ class RunOptions:
     Parameters
     ----------
     parallel
-        How many tasks to carry out at once.
+        The maximum number of tasks at the same time.
     spark
-        On which Spark.
+        The Spark to run on.
     detach
-        Leave it to `arco worker` processes, and return at once.
+        Let `arco worker` processes run the tasks, and return at once.
     server
-        The Arco that coordinates the runs.
+        The server that coordinates the runs.
     address
-        An Arco for the life of this command.
+        Start a server for this command only.
     """
 
     project: ProjectDir = None
@@ -108,8 +107,8 @@ Params = Annotated[
     Parameter.combine(Repeated, Parameter(help="A value for `ctx.params`; may be repeated.")),
 ]
 
-app = command("run", "Plan, and carry the plan out on Spark.", _EXAMPLES)
-retry_app = command("retry", "Do once more what a run has not done.", _RETRY_EXAMPLES)
+app = command("run", "Make missing, failed and stale partitions on Spark.", _EXAMPLES)
+retry_app = command("retry", "Retry the unfinished tasks of a run.", _RETRY_EXAMPLES)
 
 
 @app.default
@@ -119,14 +118,14 @@ def run(
     param: Params = (),
     options: RunOptions = _OPTIONS,
 ) -> int:
-    """Make what is missing, failed or out of date, on Spark.
+    """Make missing, failed and stale partitions on Spark.
 
     Parameters
     ----------
     choice
-        Which partitions are meant.
+        The partitions to select.
     options
-        How it is carried out.
+        Options of the run.
     """
     from arco.core import tasks
 
@@ -137,12 +136,12 @@ def run(
 
 @retry_app.default
 def retry(run: RunId, /, *, options: RunOptions = _OPTIONS) -> int:
-    """Do once more what a run has not done, as a new run.
+    """Retry the unfinished tasks of a run, as a new run.
 
     Parameters
     ----------
     options
-        How it is carried out.
+        Options of the run.
     """
     from arco.core import tasks
 

@@ -1,4 +1,4 @@
-"""RunExecution out a run in this process: a worker, the progress on the screen, and signals."""
+"""Carries out a run in this process: a worker, the progress on the screen, and signals."""
 
 import os
 import signal
@@ -34,7 +34,7 @@ _TICK_MS = 100
 _SHOW_CURSOR = "\x1b[?25h\n"  # a live display hides it
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _GIVEN_UP = "GIVEN_UP"
-_BAD = frozenset({TaskStatus.FAILED, TaskStatus.BLOCKED})
+_UNSUCCESSFUL = frozenset({TaskStatus.FAILED, TaskStatus.BLOCKED})
 
 
 class ProgressView(Protocol):
@@ -81,7 +81,7 @@ class RunExecution:
         progress: RunProgress,
         print_line: Callable[[str], None],
     ) -> None:
-        self._coordinator = self._space = FullStoreWatch(coordinator, runtime)
+        self._coordinator = self._store_watch = FullStoreWatch(coordinator, runtime)
         self._runtime = runtime
         self._progress = progress
         self._print = print_line
@@ -107,11 +107,11 @@ class RunExecution:
             working = spawn(_notify(worker.run(submitted.run_id), changed))
             following = spawn(_notify(self._follow(submitted.run_id, screen), changed))
             interrupting = spawn(signals.wait(self._runtime, changed))
-            giving_up = spawn(_notify(self._space.given_up.wait(), changed))
+            giving_up = spawn(_notify(self._store_watch.given_up.wait(), changed))
             try:
                 await changed.wait()
-                if self._space.problem is not None:
-                    raise self._space.problem
+                if self._store_watch.problem is not None:
+                    raise self._store_watch.problem
                 if not following.done() and signals.count:
                     await self._leave(submitted.run_id, worker, following)
                 else:
@@ -132,7 +132,7 @@ class RunExecution:
             try:
                 view = await self._coordinator.get_run(run_id, since=number, wait_ms=_LOOK_MS)
             except (Unavailable, Unknown) as problem:
-                if self._space.problem is not None:
+                if self._store_watch.problem is not None:
                     raise
                 self._report_problem(problem)
                 await self._runtime.clock.sleep(_RETRY_MS)
@@ -142,7 +142,7 @@ class RunExecution:
 
     async def _leave(self, run_id: str, worker: Worker, following: Task[None]) -> None:
         """Cancel the run and wait for its end; `TimeoutError` if either takes long."""
-        self._print("Cancelling the run; once more Ctrl-C leaves at once.")
+        self._print("Cancelling the run; press Ctrl-C again to exit immediately.")
         deadline = self._runtime.tasks.deadline
         try:
             await deadline(_LEAVE_MS, self._coordinator.cancel(run_id, by="user:interrupt"))
@@ -192,7 +192,9 @@ class CountingExecutor:
         self._executor = executor
         self._print = print_line
         self.counts: dict[str, int] = {}
-        self.left: set[tuple[str, str]] = set()  # tasks whose last attempt failed or was blocked
+        self.unsuccessful: set[tuple[str, str]] = (
+            set()
+        )  # tasks whose last attempt failed or was blocked
         self._running: dict[str, LeasedTask] = {}  # by attempt
 
     def execute(self, task: LeasedTask, watch: AttemptContext) -> AttemptOutcome:
@@ -201,10 +203,10 @@ class CountingExecutor:
         outcome = self._executor.execute(task, watch)
         if self._running.pop(task.attempt_id, None) is not None:
             self._count(outcome.status)
-        if outcome.status in _BAD:
-            self.left.add((task.run_id, task.key))
+        if outcome.status in _UNSUCCESSFUL:
+            self.unsuccessful.add((task.run_id, task.key))
         elif outcome.status is TaskStatus.SUCCESS:
-            self.left.discard((task.run_id, task.key))
+            self.unsuccessful.discard((task.run_id, task.key))
         self._print(f"{outcome.status.lower():<9} {task.key}  {first_line(outcome.error)}".rstrip())
         return outcome
 

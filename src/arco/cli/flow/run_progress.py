@@ -34,7 +34,7 @@ class TaskChange:
 
     task: PlannedTask
     before: TaskView | None
-    now: TaskView
+    after: TaskView
 
 
 @dataclass
@@ -56,7 +56,7 @@ class RunProgress:
             for each in view.changed
             if each.key in self._planned
         ]
-        self.views.update({change.now.key: change.now for change in changes})
+        self.views.update({change.after.key: change.after for change in changes})
         self.run = view
         return changes
 
@@ -145,17 +145,21 @@ class ProgressLines:
 
 def change_lines(change: TaskChange) -> list[str]:
     """The lines of a change: none, unless a task has started, ended, or waits for a retry."""
-    before, now = change.before, change.now
-    was = None if before is None else before.status
-    if now.status == was and (before is None or before.attempt == now.attempt):
+    before, after = change.before, change.after
+    earlier_status = None if before is None else before.status
+    if after.status == earlier_status and (before is None or before.attempt == after.attempt):
         return []
-    if now.status in ACTIVE_STATUSES:
-        if was in ACTIVE_STATUSES and before is not None and before.attempt == now.attempt:
+    if after.status in ACTIVE_STATUSES:
+        if (
+            earlier_status in ACTIVE_STATUSES
+            and before is not None
+            and before.attempt == after.attempt
+        ):
             return []
-        return [f"{'start':<9} {one_line(now.key)}  {_why_started(change)}".rstrip()]
-    if now.status in ENDED_STATUSES or now.status is TaskStatus.RETRY_WAIT:
-        ended = f"{_WORDS[now.status]:<9} {one_line(now.key)}  {outcome(now)}"
-        return [ended.rstrip(), *_checks(now)]
+        return [f"{'start':<9} {one_line(after.key)}  {_why_started(change)}".rstrip()]
+    if after.status in ENDED_STATUSES or after.status is TaskStatus.RETRY_WAIT:
+        ended = f"{_WORDS[after.status]:<9} {one_line(after.key)}  {outcome(after)}"
+        return [ended.rstrip(), *_checks(after)]
     return []
 
 
@@ -198,9 +202,9 @@ def _achieved(view: TaskView) -> list[str]:
 
 
 def _why_started(change: TaskChange) -> str:
-    attempt = change.now.attempt
+    attempt = change.after.attempt
     if attempt > 1:
-        why = one_line(first_line(change.now.previous_error))
+        why = one_line(first_line(change.after.previous_error))
         return f"attempt {attempt}" + (f"; attempt {attempt - 1} failed: {why}" if why else "")
     return change.task.reason.lower()
 

@@ -49,7 +49,7 @@ class ProgressScreen:
         """Apply changes: what ended well is only counted, the rest is printed."""
         for change in self._progress.update(view):
             for line in change_lines(change) if _is_printed(change) else ():
-                self._live.console.print(Text(line, style=STYLES.get(change.now.status, "dim")))
+                self._live.console.print(Text(line, style=STYLES.get(change.after.status, "dim")))
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -106,9 +106,9 @@ def _rows(rows: int | None) -> str:
 
 def _is_printed(change: TaskChange) -> bool:
     """Whether a change is a problem. A retry that starts at once is one: its line names the failure."""
-    before, now = change.before, change.now
-    if now.status in ACTIVE_STATUSES:
+    before, after = change.before, change.after
+    if after.status in ACTIVE_STATUSES:
         was_waiting = before is not None and before.status is TaskStatus.RETRY_WAIT
-        return now.attempt > 1 and not was_waiting
-    fails_a_check = any(not each.passed for each in now.checks)
-    return now.status is not TaskStatus.SUCCESS or bool(now.warnings) or fails_a_check
+        return after.attempt > 1 and not was_waiting
+    fails_a_check = any(not each.passed for each in after.checks)
+    return after.status is not TaskStatus.SUCCESS or bool(after.warnings) or fails_a_check

@@ -194,9 +194,9 @@ class RunSession:
                 submitted = await arco.coordinator.get_run(new.run_id)  # with all of its tasks
                 return await self._finish(arco, submitted, report, executor)
 
-    async def _find_run(self, arco: ConnectedArco, given: str) -> str:
+    async def _find_run(self, arco: ConnectedArco, text: str) -> str:
         target = self._request.target
-        return await call_in_thread(target, arco, self._runtime, lambda each: each.runs.find(given))
+        return await call_in_thread(target, arco, self._runtime, lambda each: each.runs.find(text))
 
     async def _plan_remaining(self, arco: ConnectedArco, remaining: RunView) -> Plan:
         """A plan of the tasks that a run has left, by the project and the tables as they are now."""

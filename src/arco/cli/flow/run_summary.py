@@ -60,17 +60,17 @@ class RunSummary:
 
     def _row(self, maker: Maker) -> tuple[str, ...] | None:
         tasks = list(self.progress.tasks_of(maker.name))
-        good = [(task, view) for task, view in tasks if view.status is TaskStatus.SUCCESS]
-        if not good:
+        succeeded = [(task, view) for task, view in tasks if view.status is TaskStatus.SUCCESS]
+        if not succeeded:
             return None
         names = [short_name(each.table) for each in maker.targets] or [f"{maker.name} (task)"]
-        took = [ms for _, view in good if (ms := took_ms(view)) is not None]
-        rows = [view.rows_written for _, view in good if view.rows_written is not None]
+        took = [ms for _, view in succeeded if (ms := took_ms(view)) is not None]
+        rows = [view.rows_written for _, view in succeeded if view.rows_written is not None]
         return (
             ", ".join(names),
-            _partitions(good),
+            _partitions(succeeded),
             format_number(sum(rows)) if rows else "",
-            _checks(good),
+            _checks(succeeded),
             format_duration(sum(took)) if took else "",
         )
 
@@ -106,39 +106,43 @@ class RunSummary:
 
         Those of an asset that failed alike share a line.
         """
-        bad, shown, of_one = self._bad(), list[TaskView](), Counter[str]()
-        for task, view in bad:
+        failed, shown, of_one = self._failed_tasks(), list[TaskView](), Counter[str]()
+        for task, view in failed:
             if len(shown) < _MAX_FAILURES and of_one[task.maker] < _MAX_OF_ONE:
                 shown.append(view)
                 of_one[task.maker] += 1
                 yield from _failure(view)
-        others = _alike([(task, view) for task, view in bad if view not in shown])
-        for same in others[:_MAX_OTHERS]:
-            task, view = same[0]
-            name = f"{short_name(task.maker)} {_partitions(same)}".rstrip()
+        others = _group_by_reason([(task, view) for task, view in failed if view not in shown])
+        for group in others[:_MAX_OTHERS]:
+            task, view = group[0]
+            name = f"{short_name(task.maker)} {_partitions(group)}".rstrip()
             yield f"{name}: {view.status.lower()} as well: {failure_reason(view)}"
-        if hidden := sum(len(same) for same in others[_MAX_OTHERS:]):
+        if hidden := sum(len(group) for group in others[_MAX_OTHERS:]):
             run_id = "RUN" if self.progress.run is None else self.progress.run.run_id
             yield f"and {count_of(hidden, 'task')} more: `arco runs {run_id} --status failed,blocked`"
-        yield from self._held_back()
-        yield from self._warned()
+        yield from self._downstream_lines()
+        yield from self._warning_lines()
 
-    def _held_back(self) -> Iterator[str]:
-        """What was not made because of these, in one line an asset."""
-        held = [(task, view) for task, view in self._seen() if not _own(view)]
+    def _downstream_lines(self) -> Iterator[str]:
+        """The tasks that were not made because of these, in one line per asset."""
+        downstream = [
+            (task, view)
+            for task, view in self._reported_tasks()
+            if not _is_blocked_by_own_check(view)
+        ]
         blocked, skipped = "a check of what it reads failed", "what it reads was not made"
-        yield from _grouped(held, TaskStatus.BLOCKED, f"blocked, as {blocked}")
-        yield from _grouped(held, TaskStatus.SKIPPED, f"skipped, as {skipped}")
+        yield from _lines_by_asset(downstream, TaskStatus.BLOCKED, f"blocked, as {blocked}")
+        yield from _lines_by_asset(downstream, TaskStatus.SKIPPED, f"skipped, as {skipped}")
 
-    def _warned(self) -> Iterator[str]:
-        """What only warns, in one line an asset and check: a year of days is no reason for 365 lines."""
+    def _warning_lines(self) -> Iterator[str]:
+        """One line per asset and check that only warned, so that a year of days does not give 365 lines."""
         for maker in self._makers():
-            warned: dict[str, list[tuple[PlannedTask, TaskView, CheckOutcome]]] = {}
+            by_check: dict[str, list[tuple[PlannedTask, TaskView, CheckOutcome]]] = {}
             for task, view in self.progress.tasks_of(maker.name):
                 for each in failed_checks(view):
                     if each.severity != "error":
-                        warned.setdefault(each.name, []).append((task, view, each))
-            for findings in warned.values():
+                        by_check.setdefault(each.name, []).append((task, view, each))
+            for findings in by_check.values():
                 messages = dict.fromkeys(check_line(each) for _, _, each in findings)
                 which = _partitions([(task, view) for task, view, _ in findings])
                 more = " ..." if len(messages) > 1 else ""
@@ -155,13 +159,13 @@ class RunSummary:
             return []
         flags = f" {target}" if target else ""
         both = f" {project}{flags}" if project else flags
-        steps = [(f"arco runs {run.run_id}{flags}", "this run, task by task")]
-        bad = self._bad()
-        if bad:
-            logs = f"arco logs {run.run_id} {quote(bad[0][1].key)}{flags}"
-            steps.append((one_line(logs), "what the task has logged"))
-        if bad or run.status is RunStatus.CANCELLED:
-            steps.append((f"arco retry {run.run_id}{both}", "what was not done, once more"))
+        steps = [(f"arco runs {run.run_id}{flags}", "this run with its tasks")]
+        failed = self._failed_tasks()
+        if failed:
+            logs = f"arco logs {run.run_id} {quote(failed[0][1].key)}{flags}"
+            steps.append((one_line(logs), "the log of the task"))
+        if failed or run.status is RunStatus.CANCELLED:
+            steps.append((f"arco retry {run.run_id}{both}", "run the unfinished tasks again"))
         written = [maker for maker in self._makers() if maker.targets and self._row(maker)]
         if written:
             table = _table(written[-1])
@@ -172,14 +176,14 @@ class RunSummary:
             steps.append((f"arco partitions {table}{both}", "which of its partitions are there"))
         return steps
 
-    def _bad(self) -> TaskViews:
+    def _failed_tasks(self) -> TaskViews:
         """The tasks that failed, and then those that were stopped by their own checks."""
-        seen = self._seen()
-        failed = [(task, view) for task, view in seen if view.status is TaskStatus.FAILED]
-        return [*failed, *((task, view) for task, view in seen if _own(view))]
+        tasks = self._reported_tasks()
+        failed = [(task, view) for task, view in tasks if view.status is TaskStatus.FAILED]
+        return [*failed, *((task, view) for task, view in tasks if _is_blocked_by_own_check(view))]
 
-    def _seen(self) -> TaskViews:
-        """The tasks that something is known of, in the order of the plan."""
+    def _reported_tasks(self) -> TaskViews:
+        """The tasks whose status was reported, in the order of the plan."""
         views = self.progress.views
         return [(task, views[task.key]) for task in self.progress.plan.tasks if task.key in views]
 
@@ -188,18 +192,18 @@ def _table(maker: Maker) -> str:
     return quote(short_name(maker.targets[0].table))
 
 
-def _grouped(tasks: TaskViews, status: TaskStatus, why: str) -> Iterator[str]:
-    """Those with this status, in one line an asset."""
+def _lines_by_asset(tasks: TaskViews, status: TaskStatus, why: str) -> Iterator[str]:
+    """The tasks with this status, in one line per asset."""
     by_maker: dict[str, list[tuple[PlannedTask, TaskView]]] = {}
     for task, view in tasks:
         if view.status is status:
             by_maker.setdefault(task.maker, []).append((task, view))
-    for maker, same in by_maker.items():
-        yield f"{short_name(maker)} {_partitions(same)}".rstrip() + f": {why}"
+    for maker, group in by_maker.items():
+        yield f"{short_name(maker)} {_partitions(group)}".rstrip() + f": {why}"
 
 
-def _alike(tasks: TaskViews) -> list[list[tuple[PlannedTask, TaskView]]]:
-    """Tasks of the same asset that ended alike and for the same reason, together."""
+def _group_by_reason(tasks: TaskViews) -> list[list[tuple[PlannedTask, TaskView]]]:
+    """Tasks of the same asset with the same status and reason, together."""
     groups: dict[tuple[str, str, str], list[tuple[PlannedTask, TaskView]]] = {}
     for task, view in tasks:
         groups.setdefault((task.maker, view.status, failure_reason(view)), []).append((task, view))
@@ -229,7 +233,7 @@ def _partitions(tasks: TaskViews) -> str:
     return one_line(list_some(key_ranges(keys), 2)) + (f" ({len(keys):,})" if len(keys) > 1 else "")
 
 
-def _own(view: TaskView) -> bool:
+def _is_blocked_by_own_check(view: TaskView) -> bool:
     return view.status is TaskStatus.BLOCKED and is_own_block(view)
 
 

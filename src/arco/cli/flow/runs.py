@@ -26,16 +26,16 @@ _EXAMPLES = """\
 Examples:
   arco runs                                    the latest 20
   arco runs --limit 200 --status failed
-  arco runs 01M7GVFS186HGNANJXDTGV0000         one of them, task by task
-  arco runs last --status failed,blocked       some tasks of the newest
-  arco runs 01M7GVFS186HGNANJXDTGV0000 --json  for a program"""
+  arco runs 01M7GVFS186HGNANJXDTGV0000         one run with its tasks
+  arco runs last --status failed,blocked       some tasks of the newest run
+  arco runs 01M7GVFS186HGNANJXDTGV0000 --json  as JSON"""
 
 _CANCEL_EXAMPLES = """\
 Examples:
   arco cancel 01M7GVFS186HGNANJXDTGV0000
 
-Tasks that run are stopped, also in Spark; the others do not begin. What is
-published stays published. `arco retry RUN` does the rest another time."""
+Running tasks are stopped, also in Spark; the others do not start. Published data
+stay published. `arco retry RUN` runs the remaining tasks later."""
 
 _SERVER, _ADDRESS = Server(), EmbeddedAddress()
 _CANCEL_LOOKS = 20
@@ -44,8 +44,8 @@ _MAX_WARNINGS = 10
 _MAX_CODE_WAITS = 5
 _STATUSES = ("PENDING", "RUNNING", "SUCCESS", "FAILED", "CANCELLED")
 
-app = command("runs", "List runs, or show one of them.", _EXAMPLES)
-cancel_app = command("cancel", "Stop a run for good.", _CANCEL_EXAMPLES)
+app = command("runs", "List runs, or show one run.", _EXAMPLES)
+cancel_app = command("cancel", "Cancel a run.", _CANCEL_EXAMPLES)
 
 
 @app.default
@@ -63,18 +63,19 @@ def runs(
     address: EmbeddedAddress = _ADDRESS,
     json: AsJson = False,
 ) -> None:
-    """List runs, the latest first, or show one of them task by task.
+    """List runs, the latest first, or show one run with its tasks.
 
     Parameters
     ----------
     limit
-        How many to list.
+        The maximum number of runs to list.
     status
-        Only runs in this status or, of one run, tasks in it; may be repeated, or name several with commas.
+        Only runs with this status or, for one run, only tasks with it; may be repeated, or take several
+        separated by commas.
     server
-        The Arco to ask.
+        The server to read the state from.
     address
-        An Arco for the life of this command.
+        Start a server for this command only.
     """
     from arco.cli.flow.connection import ArcoTarget
 
@@ -96,14 +97,14 @@ def cancel(
     address: EmbeddedAddress = _ADDRESS,
     json: AsJson = False,
 ) -> None:
-    """Stop a run for good; what is published stays published.
+    """Cancel a run; published data stay published.
 
     Parameters
     ----------
     server
-        The Arco that coordinates the runs.
+        The server that coordinates the runs.
     address
-        An Arco for the life of this command.
+        Start a server for this command only.
     """
     from arco.cli.flow.connection import ArcoTarget, call_arco
     from arco.cli.output import print_document
@@ -123,15 +124,15 @@ def cancel(
     print(f"Run {view.run_id} is {view.status.lower()}: {_counts(view)}.")
 
 
-def _statuses(given: tuple[str, ...], allowed: tuple[str, ...]) -> list[str]:
+def _statuses(texts: tuple[str, ...], allowed: tuple[str, ...]) -> list[str]:
     """The statuses that are named, each once."""
-    named = dict.fromkeys(each.strip().upper() for text in given for each in text.split(","))
-    for each in named:
+    statuses = dict.fromkeys(each.strip().upper() for text in texts for each in text.split(","))
+    for each in statuses:
         if each not in allowed:
             raise Invalid(
                 f"--status takes one of {', '.join(allowed).lower()}, not {each[:80].lower()!r}"
             )
-    return list(named)
+    return list(statuses)
 
 
 def _task_statuses() -> tuple[str, ...]:
@@ -213,9 +214,9 @@ def print_run(view: "RunView", flags: str) -> None:
     )
     if view.changed:
         print()
-        rows = [_task(each) for each in sorted(view.changed, key=_when)]
+        rows = [_task(each) for each in sorted(view.changed, key=_start_order)]
         print_rows(("TASK", "STATUS", "ATTEMPT", "ROWS", "CHECKS", "TIME", "ERROR"), rows)
-    for line in (*code_lines(view), *_warned(view.changed)):
+    for line in (*code_lines(view), *_warning_lines(view.changed)):
         print(one_line(line))
     bad = next((each.key for each in view.changed if each.status in ("FAILED", "BLOCKED")), None)
     if bad is not None:
@@ -233,14 +234,15 @@ def code_lines(view: "RunView") -> "Iterator[str]":
         tasks = f"{count_of(wait.tasks, 'ready task')} of {name}"
         if not wait.workers:
             yield f"waiting  {tasks}: no worker is connected that takes them: `arco worker` starts one"
-        for each in wait.workers:
-            if each.code is None:
+        for worker in wait.workers:
+            if worker.code is None:
                 has = f"has no code of {name}, or is of an older version of Arco"
-            elif each.code.code != planned.code:
-                has = f"has the code {each.code.code[:12]}"
+            elif worker.code.code != planned.code:
+                has = f"has the code {worker.code.code[:12]}"
             else:
                 has = "has the same code and other checks"
-            yield f"waiting  {tasks}, planned with the code {planned.code[:12]}: worker {each.worker} {has}"
+            code = planned.code[:12]
+            yield f"waiting  {tasks}, planned with the code {code}: worker {worker.worker} {has}"
     if any(wait.workers for wait in view.waits_for_code):
         yield (
             "Update the project where the worker runs: it reloads by itself. Or plan what is left with the "
@@ -251,7 +253,7 @@ def code_lines(view: "RunView") -> "Iterator[str]":
         yield f"and {count_of(more, 'asset')} more, which --json shows"
 
 
-def _when(view: "TaskView") -> tuple[float, str]:
+def _start_order(view: "TaskView") -> tuple[float, str]:
     """Tasks in the order in which they were begun; those that were not come last."""
     return (math.inf if view.started_at_ms is None else view.started_at_ms, view.key)
 
@@ -278,7 +280,7 @@ def _task(view: "TaskView") -> tuple[str, ...]:
     )
 
 
-def _warned(views: "Iterable[TaskView]") -> "Iterator[str]":
+def _warning_lines(views: "Iterable[TaskView]") -> "Iterator[str]":
     """A line for each warning, with whom it was given to: the one that most tasks were given first."""
     from arco.cli.flow.text_format import count_of, list_some
 
@@ -307,10 +309,10 @@ Examples:
   arco logs 01M7GVFS186HGNANJXDTGV0000 silver.orders@ds=2026-01-10 --attempt 1
   arco logs 01M7GVFS186HGNANJXDTGV0000 report --follow
 
-`arco runs RUN` names the tasks of a run."""
+`arco runs RUN` lists the tasks of a run."""
 
 
-logs_app = command("logs", "Print what a task has logged.", _LOGS_EXAMPLES)
+logs_app = command("logs", "Print the log of a task.", _LOGS_EXAMPLES)
 
 
 @logs_app.default
@@ -325,20 +327,20 @@ def logs(
     address: EmbeddedAddress = _ADDRESS,
     json: AsJson = False,
 ) -> None:
-    """Print what an attempt at a task has logged.
+    """Print the log of one attempt of a task.
 
     Parameters
     ----------
     task
-        The task, by its key: schema.table@partition, or the name of a task.
+        The task: schema.table@partition, or the name of a @task.
     attempt
-        Which attempt; the last one by default.
+        The number of the attempt; the last one by default.
     follow
-        Go on until the attempt is over.
+        Keep printing until the attempt ends.
     server
-        The Arco to ask.
+        The server to read the state from.
     address
-        An Arco for the life of this command.
+        Start a server for this command only.
     """
     from arco.cli.flow.connection import ArcoTarget, call_arco
     from arco.cli.output import print_document

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from arco.cli.flow.connection import ConnectedArco
 from arco.cli.flow.flags import SparkFlags, pairs
 from arco.cli.flow.project import LoadedProject
-from arco.client.lake import HttpLake
+from arco.client.task_catalog import HttpTaskCatalog
 from arco.core.errors import Invalid
 from arco.core.runtime import Runtime
 from arco.flow.coordinator.messages import AttemptOutcome, LeasedTask
@@ -35,11 +35,11 @@ class ProjectExecutor:
     def __init__(
         self,
         executor: "SparkExecutor",
-        lake: HttpLake,
+        catalog: HttpTaskCatalog,
         code: "_Code",
     ) -> None:
         self._executor = executor
-        self._lake = lake
+        self._catalog = catalog
         self._code = code
 
     def warm_up(
@@ -71,7 +71,7 @@ class ProjectExecutor:
     def switch(self, project: Project, modules: "Mapping[str, bytes]") -> None:
         """Use the project as it was loaded again; no task runs. Spark is opened again if it has to be."""
         executor, before = self._executor, self._code.needs
-        reopen = executor.is_open and spark_needs(project, self._lake) != before
+        reopen = executor.is_open and spark_needs(project, self._catalog) != before
         self._code.project, self._code.modules = project, modules
         executor.switch(project, modules, reopen=reopen)
 
@@ -81,7 +81,7 @@ class ProjectExecutor:
 
     def close(self) -> None:
         self._executor.close()
-        self._lake.close()
+        self._catalog.close()
 
 
 @dataclass
@@ -92,8 +92,8 @@ class _Code:
     modules: "Mapping[str, bytes]"
     needs: "SparkRequirements | None" = None
 
-    def needs_now(self, lake: HttpLake) -> "SparkRequirements":
-        self.needs = spark_needs(self.project, lake)
+    def needs_now(self, catalog: HttpTaskCatalog) -> "SparkRequirements":
+        self.needs = spark_needs(self.project, catalog)
         return self.needs
 
 
@@ -109,21 +109,24 @@ def make_executor(
     from arco.flow.spark.executor import SparkExecutor
     from arco.flow.spark.session import MEMORY
 
-    lake, code = HttpLake(arco.url, runtime, token=arco.token), _Code(loaded.project, modules)
+    catalog, code = (
+        HttpTaskCatalog(arco.url, runtime, token=arco.token),
+        _Code(loaded.project, modules),
+    )
     opening = SparkOpener(
         arco.url,
         arco.token,
-        partial(code.needs_now, lake),
+        partial(code.needs_now, catalog),
         master=spark.master,
         settings=pairs("--conf", spark.conf),
         memory=spark.memory or MEMORY,
         modules=lambda: code.modules,
     )
-    executor = SparkExecutor(loaded.project, lake, opening, runtime.clock)
-    return ProjectExecutor(executor, lake, code)
+    executor = SparkExecutor(loaded.project, catalog, opening, runtime.clock)
+    return ProjectExecutor(executor, catalog, code)
 
 
-def spark_needs(project: Project, lake: HttpLake) -> "SparkRequirements":
+def spark_needs(project: Project, catalog: HttpTaskCatalog) -> "SparkRequirements":
     """The catalogs that have Iceberg tables which the project reads or writes, and where tables lie.
 
     What its checks look into is read too. Of a table that something else fills, only the catalog knows
@@ -141,12 +144,12 @@ def spark_needs(project: Project, lake: HttpLake) -> "SparkRequirements":
     tables = {table for table, is_iceberg in made.items() if is_iceberg}
     locations: set[str] = set()
     for table in read - made.keys():
-        existing = lake.find(table)
+        existing = catalog.find(table)
         if existing is not None and existing.format.lower() == _ICEBERG:
             tables.add(table)
             locations.add(existing.location)
     catalogs = frozenset(table.partition(".")[0] for table in tables)
-    return SparkRequirements(catalogs, lake.store(), tuple(sorted(locations)))
+    return SparkRequirements(catalogs, catalog.store(), tuple(sorted(locations)))
 
 
 def _read(check: CheckDef) -> "Iterator[str]":

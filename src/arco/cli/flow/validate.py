@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 Examples:
-  arco validate                                   the project of this folder
-  arco validate --project examples/shop --json    another one, for a program
+  arco validate                                   the project in this folder
+  arco validate --project examples/shop --json    another project, as JSON
 
-Queries of assets are parsed as Spark SQL. It needs no running Arco and no
-Spark, and exits with 1 if anything is wrong. `arco check` is the same."""
+SQL queries of assets are parsed as Spark SQL. It needs no server and no Spark,
+and exits with 1 if it finds a problem. `arco check` is the same command."""
 
 app = command("validate", "Load a project and report all its problems.", _EXAMPLES)
 
@@ -28,7 +28,7 @@ def validate(
     Parameters
     ----------
     project
-        The project.
+        The folder of the project.
     """
     from arco.cli.flow.project import find_folder, load_folder
     from arco.cli.output import print_document

@@ -1,4 +1,4 @@
-"""`arco worker`: a process with a warm Spark that takes tasks from a running Arco."""
+"""`arco worker`: a process with a warm Spark that takes tasks from a running server."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 Examples:
-  arco worker                                  tasks of this project, two at once
+  arco worker                                  tasks of this project, two at a time
   arco worker --slots 8 --master spark://host:7077 --memory 4g
-  arco worker --pool default                   tasks of this pool alone
-  arco worker --once                           what there is to do now, then end
-  arco run --detach                            in another terminal: something to do
+  arco worker --pool default                   only tasks of this pool
+  arco worker --once                           run the ready tasks, then exit
+  arco run --detach                            in another terminal: start a run
 
-It carries out only tasks that were planned with the code it has loaded, and
-loads a project that has changed again once it runs no task.
+It runs only tasks that were planned with the code it has loaded, and reloads a
+changed project when it runs no task.
 
-SIGTERM or Ctrl-C ends it: unfinished tasks are given back, and other workers
-continue with them."""
+SIGTERM or Ctrl-C stops it: it returns unfinished tasks, and other workers take
+them over."""
 
 _SERVER, _SPARK = Server(), SparkFlags()
 
-app = command("worker", "Carry out tasks of a running Arco, with a warm Spark.", _EXAMPLES)
+app = command("worker", "Run tasks of a running server in a warm Spark session.", _EXAMPLES)
 
 
 @app.default
@@ -48,22 +48,22 @@ def worker(
     server: Server = _SERVER,
     json: AsJson = False,
 ) -> int:
-    """Take tasks of this project from a running Arco and carry them out, until it is stopped.
+    """Take tasks of this project from a running server and run them, until it is stopped.
 
     Parameters
     ----------
     slots
-        How many tasks to carry out at once.
+        The maximum number of tasks at the same time.
     name
-        The name of the worker in runs; by default the machine, the process and a few letters.
+        The name of the worker; by default made from the machine, the process and a few letters.
     pool
-        Take tasks of this pool alone; may be repeated. By default those of all.
+        Take only tasks of this pool; may be repeated. By default of all pools.
     once
-        End when there is nothing to do, with 1 if a task has failed or was blocked.
+        Exit when no task is left, with 1 if a task failed or was blocked.
     spark
-        On which Spark.
+        The Spark to run on.
     server
-        The Arco that has the tasks.
+        The running server.
     json
         Print one JSON document at the end.
     """
@@ -104,10 +104,10 @@ def worker(
 def _check_pools(project: "Project", pools: tuple[str, ...]) -> None:
     """A name that no task has would wait for ever."""
     pool_names = sorted({each.pool for each in project.makers()})
-    for each in pools:
-        if each not in pool_names:
+    for pool in pools:
+        if pool not in pool_names:
             raise Invalid(
-                f"--pool: no task is of the pool {each[:80]!r}; there are {', '.join(pool_names)}"
+                f"--pool: no task is of the pool {pool[:80]!r}; there are {', '.join(pool_names)}"
             )
 
 
@@ -179,7 +179,7 @@ class _Working:
                     waiting.cancel()
                     await runtime.tasks.in_thread(executor.close)
         self._print_end(name, executor.counts)
-        return 1 if self._once and executor.left else 0
+        return 1 if self._once and executor.unsuccessful else 0
 
     def _print_line(self, line: str) -> None:
         """A line for people, from any thread."""

@@ -1,4 +1,4 @@
-"""`arco lineage`: what a table is made of, and what is made of it, as a tree or a drawing."""
+"""`arco lineage`: the upstream and downstream tables of a table, as a tree or a drawing."""
 
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from arco.cli.flags import AsJson, AsOf, ById, InCatalog, Server, TableName
-from arco.cli.flow.flags import command
+from arco.cli.flow.flags import EmbeddedAddress, command
 from arco.cli.settings import Flag
 from arco.core.errors import Invalid
-from arco.server.workspace_address import WorkspaceAddress
 
 if TYPE_CHECKING:
     from arco.client import Arco
@@ -17,23 +16,22 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 Examples:
-  arco lineage gold.spend_7d                   what it is made of, and read for
-  arco lineage gold.spend_7d --columns --runs  with columns, and who has shown it
+  arco lineage gold.spend_7d                   upstream and downstream tables
+  arco lineage gold.spend_7d --columns --runs  with columns and the runs that observed them
   arco lineage raw.orders --direction down --depth 2
-  arco lineage raw.orders --impact amount      what depends on a column
-  arco lineage gold.spend_7d --mermaid         for a page; --dot for Graphviz
-  arco lineage --id external:s3://lake/in      what the catalog does not have
+  arco lineage raw.orders --impact amount      everything that depends on a column
+  arco lineage gold.spend_7d --mermaid         as Mermaid; --dot for Graphviz
+  arco lineage --id external:s3://lake/in      a dataset outside the catalog
 
-The lineage was observed in runs, and includes events that are not compacted
-yet, unless --published or --as-of is given. A version number is one of the
-domain lineage."""
+Lineage is observed in runs. Without --published or --as-of it includes events
+that are not compacted yet. A version number is one of the domain lineage."""
 
-_SERVER, _ADDRESS = Server(), WorkspaceAddress()
+_SERVER, _ADDRESS = Server(), EmbeddedAddress()
 _MORE = "There is more than one answer holds: this is the nearest part."
 
 
 class Direction(StrEnum):
-    """Which way to go."""
+    """Upstream, downstream or both."""
 
     UP = "up"
     DOWN = "down"
@@ -49,7 +47,7 @@ class Style(Enum):
     DOT = "dot"
 
 
-app = command("lineage", "Show what a table is made of, and what is made of it.", _EXAMPLES)
+app = command("lineage", "Show the upstream and downstream tables of a table.", _EXAMPLES)
 
 
 @app.default
@@ -67,31 +65,31 @@ def lineage(
     as_of: AsOf = None,
     catalog: InCatalog = None,
     server: Server = _SERVER,
-    address: WorkspaceAddress = _ADDRESS,
+    address: EmbeddedAddress = _ADDRESS,
     json: AsJson = False,
     mermaid: Flag = False,
     dot: Flag = False,
 ) -> None:
-    """Show what a table is made of, and what is made of it.
+    """Show the upstream and downstream tables of a table.
 
     Parameters
     ----------
     columns
-        With columns, and what became of them.
+        With columns, and what they become.
     runs
-        With the runs that have shown it, the newest 20 of each edge.
+        With the newest 20 runs that observed each edge.
     direction
-        up for what it is made of, down for what is made of it; both by default.
+        up for upstream, down for downstream tables; both by default.
     depth
-        How many steps to go, 1 to 8; 8 by default, and of an impact all.
+        The number of steps, 1 to 8; by default 8, and unlimited with --impact.
     impact
-        Show all that depends on this column instead.
+        Show everything that depends on this column instead.
     published
-        Leave out what was acknowledged and is not compacted yet.
+        Leave out events that are acknowledged and not compacted yet.
     server
-        The Arco to ask.
+        The running server.
     address
-        A store; the command starts an Arco on it and stops it at its end.
+        Start a server for this command only.
     mermaid
         Print a drawing in Mermaid.
     dot

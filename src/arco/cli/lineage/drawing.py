@@ -57,14 +57,14 @@ def draw_impact(impact: Impact) -> Drawing:
     """The column, and all paths that lead from it."""
     framed = _Framed(impact.nodes)
     start = framed.box(impact.table_id, impact.column)
-    seen = set()
-    for each in impact.affected:
+    arrows = set()
+    for column in impact.affected:
         at = start
-        for step in each.path:
+        for step in column.path:
             box = framed.box(step.table_id, step.column)
             arrow = Arrow(at, box, step.transformation, dashed=step.reach != "value")
-            if arrow not in seen:
-                seen.add(arrow)
+            if arrow not in arrows:
+                arrows.add(arrow)
                 framed.drawing.arrows.append(arrow)
             at = box
     framed.drawing.start = start
@@ -75,11 +75,13 @@ def _draw_columns(lineage: Lineage) -> Drawing:
     framed = _Framed(lineage.nodes)
     framed.drawing.start = framed.frame(lineage.table_id)
     for edge in lineage.edges:
-        for each in edge.columns:
-            source = framed.box(edge.source, each.source_column)
-            target = framed.box(edge.target, each.target_column)
-            dashed = each.reach != "value"
-            framed.drawing.arrows.append(Arrow(source, target, each.transformation, dashed=dashed))
+        for column in edge.columns:
+            source = framed.box(edge.source, column.source_column)
+            target = framed.box(edge.target, column.target_column)
+            dashed = column.reach != "value"
+            framed.drawing.arrows.append(
+                Arrow(source, target, column.transformation, dashed=dashed)
+            )
         if not edge.columns:
             source, target = framed.box(edge.source, None), framed.box(edge.target, None)
             framed.drawing.arrows.append(Arrow(source, target, dashed=True))

@@ -180,6 +180,6 @@ def column_text(edge: LineageColumnEdge) -> str:
 
 def run_text(run: LineageRun) -> str:
     """A run that has shown an edge."""
-    seen = "" if run.observed_at is None else f"  {run.observed_at:%Y-%m-%dT%H:%M:%SZ}"
+    observed = "" if run.observed_at is None else f"  {run.observed_at:%Y-%m-%dT%H:%M:%SZ}"
     task = f" task {run.task_id}" if run.task_id else ""
-    return one_line(f"run {run.execution_id or 'unknown'}{task}{seen}")
+    return one_line(f"run {run.execution_id or 'unknown'}{task}{observed}")

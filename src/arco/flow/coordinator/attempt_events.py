@@ -146,7 +146,7 @@ class AttemptEnd:
         """
         results = {(each.table, each.partition): each for each in self.report.outcome.outputs}
         ids = {(each.table, each.partition): each.table_id for each in self.outputs}
-        kept = {each.table for each in self.kept_outputs}
+        kept_tables = {each.table for each in self.kept_outputs}
         for index, output in enumerate(dict.fromkeys([*ids, *results])):
             result = results.get(output)
             table_id = (result.table_id if result is not None else None) or ids.get(output)
@@ -154,7 +154,7 @@ class AttemptEnd:
                 continue
             if result is not None and result.version is not None:
                 yield self._partition_completed(index, result, table_id, result.version)
-            elif failed and self.status not in _NO_FAILURE and output[0] not in kept:
+            elif failed and self.status not in _NO_FAILURE and output[0] not in kept_tables:
                 yield self._partition_failed(index, table_id, output[1])
 
     def _partition_completed(
@@ -333,10 +333,10 @@ def finished_task_events(published: Sequence[PublishedOutput], at_ms: int) -> It
 
 
 def kept_output_events(
-    attempt: AttemptEvents, kept: Sequence[OutputPartition], at_ms: int
+    attempt: AttemptEvents, outputs: Sequence[OutputPartition], at_ms: int
 ) -> Iterator[RunEvent]:
     """Outputs of a task that succeeded, which were published before and keep their data."""
-    for number, output in enumerate(kept):
+    for number, output in enumerate(outputs):
         if output.table_id is not None:
             payload = PartitionCompleted(
                 table_id=output.table_id,

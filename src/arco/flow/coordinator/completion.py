@@ -72,7 +72,7 @@ class UnreportedOutputs:
         except (NotFound, Invalid):  # its table was dropped, or replaced by another one
             published = ()
         outputs = (*lease.kept_outputs, *(each.output for each in published))
-        kept = {each.table: each for each in outputs}
+        by_table = {each.table: each for each in outputs}
         now_ms = self._state.clock.now_ms()
         is_done = bool(published) and len(published) == len(run.maker(lease.key).targets)
         if is_done:
@@ -87,7 +87,7 @@ class UnreportedOutputs:
             result = TaskResult(TaskStatus.SUCCESS, completed_at_ms=now_ms)
             self._state.end_task(run, lease.key, result)
             run.notify()
-        return RecordedOutputs(is_done, tuple(kept.values()))
+        return RecordedOutputs(is_done, tuple(by_table.values()))
 
 
 class CompletionHandler:

@@ -150,8 +150,8 @@ class RunCoordinator:
             for key, delay in self._recovery.resume(recovered):
                 state.timers.schedule(delay, self._retry_timer(recovered.run, key))
         for lease in state.leases.live.values():
-            left = lease.until_ms - state.clock.elapsed_ms()
-            state.timers.schedule(max(left, 0), self._expiry_timer(lease.attempt_id))
+            remaining_ms = lease.until_ms - state.clock.elapsed_ms()
+            state.timers.schedule(max(remaining_ms, 0), self._expiry_timer(lease.attempt_id))
         for run in [*state.runs.values()]:
             self._reaper.check_worker(run)
             self._finalizer.schedule(run)
@@ -186,8 +186,10 @@ class RunCoordinator:
             state = self._state
             ends = state.clock.elapsed_ms() + within_ms
             for run in [each for each in state.runs.values() if self._recovery.is_orphaned(each)]:
-                while not run.state.is_over and (left := ends - state.clock.elapsed_ms()) > 0:
-                    await self.get_run(run.run_id, run.state.number, round(left))
+                while (
+                    not run.state.is_over and (remaining_ms := ends - state.clock.elapsed_ms()) > 0
+                ):
+                    await self.get_run(run.run_id, run.state.number, round(remaining_ms))
         finally:
             await self.close()
             self._reset()  # what it has read is soon outdated
@@ -232,10 +234,10 @@ class RunCoordinator:
             }
             if other_code := state.new_code_mismatches(request.worker, lacking):
                 return LeaseResponse(other_code=other_code)
-            left = ends - state.clock.elapsed_ms()
-            if left <= 0:
+            remaining_ms = ends - state.clock.elapsed_ms()
+            if remaining_ms <= 0:
                 return LeaseResponse()
-            await state.wait_for_work(request, left)
+            await state.wait_for_work(request, remaining_ms)
 
     async def heartbeat(self, heartbeat: Heartbeat) -> HeartbeatResponse:
         self._check_open()
@@ -274,9 +276,9 @@ class RunCoordinator:
         state.leases.watchers.add(event)
         ends = state.clock.elapsed_ms() + min(wait_ms, _MAX_WAIT_MS)
         try:
-            while not stopped and (left := ends - state.clock.elapsed_ms()) > 0:
+            while not stopped and (remaining_ms := ends - state.clock.elapsed_ms()) > 0:
                 event.clear()
-                await state.wait(event, left)
+                await state.wait(event, remaining_ms)
                 stopped = self._stopped(worker, attempt_ids)
         finally:
             state.leases.watchers.discard(event)
@@ -300,11 +302,11 @@ class RunCoordinator:
             while run.state.number <= since and not run.state.is_over:
                 if wait_ms and run.store_error is not None:
                     raise run.store_error  # waiting would not help
-                left = ends - state.clock.elapsed_ms()
-                if left <= 0:
+                remaining_ms = ends - state.clock.elapsed_ms()
+                if remaining_ms <= 0:
                     break
                 event.clear()
-                await state.wait(event, left)
+                await state.wait(event, remaining_ms)
         finally:
             run.watchers.discard(event)
         return run.view(since, tuple(find_code_waits(run, state.connected_workers())))

@@ -119,10 +119,14 @@ class DataVersions:
 
     def record_outputs(self, published: Sequence[PublishedOutput]) -> None:
         """Published outputs were found in the chains of their tables."""
-        for each in published:
-            output, material = each.output, each.attempt.attempt_id
+        for publication in published:
+            output, material = publication.output, publication.attempt.attempt_id
             self.record(
-                output.table, output.table_id, output.partition, material, each.input_fingerprint
+                output.table,
+                output.table_id,
+                output.partition,
+                material,
+                publication.input_fingerprint,
             )
 
     def forget(self, active: Sequence[VersionSnapshot]) -> None:
@@ -130,9 +134,9 @@ class DataVersions:
         oldest = min((snapshot.since for snapshot in active), default=self._number)
         self._forgotten = max(self._forgotten, oldest)
         for table, published in list(self._published.items()):
-            kept = {key: each for key, each in published.items() if each.number > oldest}
-            if kept:
-                self._published[table] = kept
+            recent = {key: each for key, each in published.items() if each.number > oldest}
+            if recent:
+                self._published[table] = recent
             else:
                 del self._published[table]
 

@@ -147,8 +147,8 @@ class TaskDispatcher:
         return None
 
     def _unreserve(self, selected: Sequence[SelectedTask]) -> None:
-        for each in selected:
-            run, key = each.run, each.key
+        for task in selected:
+            run, key = task.run, task.key
             run.reserved.discard(key)
             self._state.release(run.pool(key), run.run_id, key)
             if run.state.tasks[key].status is TaskStatus.READY:
@@ -288,9 +288,9 @@ def _events(result: PreparationResult, request: LeaseRequest, now_ms: int) -> It
         yield from kept_output_events(attempt, result.kept_outputs, now_ms)
         yield attempt.redundant(now_ms)
     else:
-        kept = {each.table for each in result.kept_outputs}
+        kept_tables = {each.table for each in result.kept_outputs}
         yield from attempt.dispatched(
-            first_unpublished(run.outputs(key), kept),
+            first_unpublished(run.outputs(key), kept_tables),
             run.maker(key).pool,
             request.worker,
             at_ms=now_ms,

@@ -93,10 +93,10 @@ class RunFinalizer:
             ]
         )
         now_ms = self._state.clock.now_ms()
-        for each in tasks:
-            if each.key not in run.reserved:
-                result = TaskResult(each.status, each.reason, completed_at_ms=now_ms)
-                self._state.end_task(run, each.key, result)
+        for task in tasks:
+            if task.key not in run.reserved:
+                result = TaskResult(task.status, task.reason, completed_at_ms=now_ms)
+                self._state.end_task(run, task.key, result)
         run.notify()
 
     async def _end_run(self, run: ActiveRun) -> None:

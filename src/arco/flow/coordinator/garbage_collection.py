@@ -65,23 +65,25 @@ class RunGarbageCollector:
         report.epochs = await self._epochs(report)
         before_ms = now_ms - self._retention_ms
         plans = [meta async for meta in self._store.list("runs/") if meta.modified_ms <= before_ms]
-        young, logs = set[str](), list[tuple[str, list[Meta]]]()
+        young_runs, logs = set[str](), list[tuple[str, list[Meta]]]()
         async for run_id, chunks in _logs_by_run(self._store):
             if max(chunk.modified_ms for chunk in chunks) > before_ms:
-                young.add(run_id)
+                young_runs.add(run_id)
             else:
                 logs.append((run_id, chunks))
         if not plans and not logs:
             return report
         # Read after the listings: what is old and has ended by now cannot start again.
-        kept = young | {run.run_id for run in await self._runs.unfinished()}
-        await self._claims(plans, kept, report)
+        needed_runs = young_runs | {run.run_id for run in await self._runs.unfinished()}
+        await self._claims(plans, needed_runs, report)
         for meta in plans:
             match = _PLAN.fullmatch(meta.key)
-            if match is not None and match[1] not in kept:
+            if match is not None and match[1] not in needed_runs:
                 await self._delete(meta, report)
                 report.plans += 1
-        for chunk in (chunk for run_id, chunks in logs if run_id not in kept for chunk in chunks):
+        for chunk in (
+            chunk for run_id, chunks in logs if run_id not in needed_runs for chunk in chunks
+        ):
             await self._delete(chunk, report)
             report.logs += 1
         return report
@@ -101,15 +103,15 @@ class RunGarbageCollector:
         report.bytes += sum(meta.size_bytes for meta in deleted)
         return len(deleted)
 
-    async def _claims(self, old: list[Meta], kept: set[str], report: RunGcReport) -> None:
-        for meta in old:
+    async def _claims(self, listed: list[Meta], needed_runs: set[str], report: RunGcReport) -> None:
+        for meta in listed:
             if not _CLAIM.fullmatch(meta.key):
                 continue
             try:
                 claim = json.decode(await self._store.get(meta.key), RunClaim)
             except (Invalid, NotFound):
                 continue  # another collector deleted it, or a newer version wrote it
-            if claim.run_id not in kept:
+            if claim.run_id not in needed_runs:
                 await self._delete(meta, report)
                 report.claims += 1
 

@@ -83,7 +83,7 @@ class TableHead:
 class Fences(Protocol):
     """The chains of tables, where late attempts are fenced (P35)."""
 
-    async def place(self, table: str) -> TableHead | None:
+    async def head(self, table: str) -> TableHead | None:
         """The head of a table now, by its full name; None if the table does not exist."""
 
     async def fence(
@@ -151,7 +151,7 @@ class RunReader(Protocol):
 class ErrorReporter(Protocol):
     """Reports an error that no caller gets: what was being done, and the ids it concerns."""
 
-    def __call__(self, what: str, problem: Exception, /, **whose: str) -> None: ...
+    def __call__(self, what: str, problem: Exception, /, **labels: str) -> None: ...
 
 
 class CoordinatedElsewhere(Unavailable):

@@ -139,7 +139,7 @@ class TaskPreparer:
         if not any(_has_tables(each) for each in tasks):
             return [PreparedTask(each, (), ()) for each in tasks]
         tables = {target.table for each in tasks for target in each.maker.targets}
-        heads = dict(zip(tables, await self._gather(map(self._fences.place, tables)), strict=True))
+        heads = dict(zip(tables, await self._gather(map(self._fences.head, tables)), strict=True))
         inputs = await self._gather(self._inputs(each) for each in tasks)
         pairs = zip(tasks, inputs, strict=True)
         return await self._state.tasks.gather(*(self._prepare_one(*each, heads) for each in pairs))
@@ -148,7 +148,7 @@ class TaskPreparer:
         """What attempts at a task have published; they cannot publish the rest any more."""
         published: list[PublishedOutput] = []
         for index, target in enumerate(task.maker.targets):
-            head = await self._fences.place(target.table)
+            head = await self._fences.head(target.table)
             base = await self._publishing_base(task, target, head)
             if isinstance(base, NumberedPublication):
                 published.append(await self._published_output(task, index, head, base))

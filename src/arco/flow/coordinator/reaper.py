@@ -45,9 +45,9 @@ class LeaseReaper:
         lease = self._state.leases.live.get(attempt_id)
         if lease is None:
             return
-        left = lease.until_ms - self._state.clock.elapsed_ms()
-        if left > 0:
-            self._state.timers.schedule(left, lambda: self.expire(attempt_id))
+        remaining_ms = lease.until_ms - self._state.clock.elapsed_ms()
+        if remaining_ms > 0:
+            self._state.timers.schedule(remaining_ms, lambda: self.expire(attempt_id))
         else:
             self._state.spawn(_EXPIRING, self._expire(lease), run=lease.run_id, task=lease.key)
 
@@ -55,9 +55,9 @@ class LeaseReaper:
         """Give up a run whose only worker is silent; schedules the next check itself."""
         if run.worker == ANY_WORKER or run.state.is_over or run.state.abandoned is not None:
             return
-        left = LEASE_MS - self._state.silence_ms(run.worker)
-        if left > 0:
-            self._state.timers.schedule(left, lambda: self.check_worker(run))
+        remaining_ms = LEASE_MS - self._state.silence_ms(run.worker)
+        if remaining_ms > 0:
+            self._state.timers.schedule(remaining_ms, lambda: self.check_worker(run))
             return
         run.state.abandon(WORKER_GONE)
         run.notify()
@@ -91,8 +91,10 @@ class LeaseReaper:
             self._finalize(run)
             return
         delay = run.state.retry_delay(lease.key, lost=True, rng=state.runtime.rng)
-        kept = {each.table for each in recorded.kept_outputs}
-        await self._events.append(self._lost_events(run, lease, kept, retried=delay is not None))
+        kept_tables = {each.table for each in recorded.kept_outputs}
+        await self._events.append(
+            self._lost_events(run, lease, kept_tables, retried=delay is not None)
+        )
         state.counters.lost += 1
         state.locks.mark_unfenced(lease.locks)
         state.release_lease(lease.attempt_id)
@@ -110,10 +112,10 @@ class LeaseReaper:
         self._finalize(run)
 
     def _lost_events(
-        self, run: ActiveRun, lease: TaskLease, kept: set[str], *, retried: bool
+        self, run: ActiveRun, lease: TaskLease, kept_tables: set[str], *, retried: bool
     ) -> list[RunEvent]:
         attempt = run.attempt(lease.key, lease.attempt)
-        partition = first_unpublished(lease.outputs, kept)
+        partition = first_unpublished(lease.outputs, kept_tables)
         if run.state.is_cancelled:
             return [attempt.cancelled(partition, LEASE_EXPIRED)]
         events = [attempt.lost(partition, lease.worker, LEASE_EXPIRED)]

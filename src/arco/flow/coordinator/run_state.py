@@ -249,28 +249,28 @@ class RunState:
 
     def restore(self, stored: Iterable[StoredTask]) -> None:
         """Take over the tasks as the ledger has them; call it first, and then `start`."""
-        for each in stored:
-            task = self.tasks.get(each.key)
-            if task is None or each.status in (TaskStatus.PENDING, TaskStatus.READY):
+        for stored_task in stored:
+            task = self.tasks.get(stored_task.key)
+            if task is None or stored_task.status in (TaskStatus.PENDING, TaskStatus.READY):
                 continue
-            waits = each.status is TaskStatus.RETRY_WAIT  # the ledger names the next attempt
-            task.attempt = each.attempt - 1 if waits else each.attempt
-            task.failures = each.failures
-            task.worker = each.worker
+            waits = stored_task.status is TaskStatus.RETRY_WAIT  # the ledger names the next attempt
+            task.attempt = stored_task.attempt - 1 if waits else stored_task.attempt
+            task.failures = stored_task.failures
+            task.worker = stored_task.worker
             task.result = TaskResult(
-                each.status,
-                each.error,
-                each.started_at_ms,
-                each.completed_at_ms,
-                each.rows_written,
-                _checks_by_name(each, task.maker),
+                stored_task.status,
+                stored_task.error,
+                stored_task.started_at_ms,
+                stored_task.completed_at_ms,
+                stored_task.rows_written,
+                _checks_by_name(stored_task, task.maker),
             )
-            self._set_status(task, each.status)
-            if each.status is TaskStatus.SUCCESS:
-                for downstream in self._downstream.get(each.key, ()):
-                    self.tasks[downstream].waits_for.discard(each.key)
+            self._set_status(task, stored_task.status)
+            if stored_task.status is TaskStatus.SUCCESS:
+                for downstream in self._downstream.get(stored_task.key, ()):
+                    self.tasks[downstream].waits_for.discard(stored_task.key)
             elif task.is_ended:
-                self._failed[each.key] = None
+                self._failed[stored_task.key] = None
 
     def dispatch(self, key: str, attempt: int, worker: str, at_ms: int) -> None:
         """An attempt was leased to a worker, which starts it."""

@@ -26,7 +26,7 @@ _MAX_BACKGROUND = 100
 _MAX_TIMER_MS = 3_600_000
 
 
-def ignore_error(_what: str, _problem: Exception, /, **_whose: str) -> None:
+def ignore_error(_what: str, _problem: Exception, /, **_labels: str) -> None:
     """An `ErrorReporter` that drops errors."""
 
 
@@ -197,18 +197,18 @@ class CoordinatorState:
 
     # Waiting and background work.
 
-    def spawn(self, what: str, work: Coroutine[Any, Any, Any], **whose: str) -> None:
+    def spawn(self, what: str, work: Coroutine[Any, Any, Any], **labels: str) -> None:
         """Run work in the background; an error is reported."""
-        task = self.tasks.spawn(self._report(what, work, **whose))
+        task = self.tasks.spawn(self._report(what, work, **labels))
         if len(self._background) > _MAX_BACKGROUND:
             self._background = [each for each in self._background if not each.done()]
         self._background.append(task)  # a reference keeps it from being garbage-collected
 
-    async def _report(self, what: str, work: Coroutine[Any, Any, Any], **whose: str) -> None:
+    async def _report(self, what: str, work: Coroutine[Any, Any, Any], **labels: str) -> None:
         try:
             await work
         except Exception as error:
-            self.report_error(what, error, **whose)
+            self.report_error(what, error, **labels)
 
     def report_lease_error(self, lease: TaskLease, what: str, error: Exception) -> None:
         """The end of an attempt cannot be recorded and will be retried: report each kind of error once."""

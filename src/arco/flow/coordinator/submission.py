@@ -103,7 +103,7 @@ class RunSubmission:
         """The heads above which the run publishes, and the earlier runs of which it is the retry."""
         makers = request.plan.makers
         names = sorted({target.table for maker in makers for target in maker.targets})
-        heads = await self._state.tasks.gather(*(self._fences.place(name) for name in names))
+        heads = await self._state.tasks.gather(*(self._fences.head(name) for name in names))
         bases = {
             name: TableBase(table_id=head.table_id, number=head.number)
             for name, head in zip(names, heads, strict=True)

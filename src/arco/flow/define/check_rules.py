@@ -181,29 +181,29 @@ def check(table: str, *, severity: str = "error", name: str | None = None) -> Ca
     return declare
 
 
-def name_check(given: str | None, default: str) -> str:
+def name_check(name: str | None, default: str) -> str:
     """The given name of a check, or the default one; a long default name ends in a hash."""
-    if given:
-        if len(given) > _MAX_NAME:
-            report_problem(f"the name of a check has at most {_MAX_NAME} characters: {given!r}")
-        return given
+    if name:
+        if len(name) > _MAX_NAME:
+            report_problem(f"the name of a check has at most {_MAX_NAME} characters: {name!r}")
+        return name
     if len(default) <= _MAX_NAME:
         return default
     digest = sha256_hex(default.encode())[:_HASH_CHARS]
     return f"{default[: _MAX_NAME - _HASH_CHARS - 1]}_{digest}"
 
 
-def parse_checks(table: str, given: Iterable[object]) -> tuple[CheckDef, ...]:
+def parse_checks(table: str, checks: Iterable[object]) -> tuple[CheckDef, ...]:
     """The checks of an option, each for this table; anything else is reported."""
-    if isinstance(given, CheckDef | str) or not isinstance(given, Iterable):
+    if isinstance(checks, CheckDef | str) or not isinstance(checks, Iterable):
         report_problem("checks is a list: write checks=[c.not_null('order_id')]")
         return ()
-    listed = list(given)
-    for each in listed:
-        if not isinstance(each, CheckDef):
+    listed = list(checks)
+    for check in listed:
+        if not isinstance(check, CheckDef):
             report_problem(
                 "a check is a call such as c.not_null('order_id'), or a function below "
-                f"@check('silver.orders'), not {_describe(each)}"
+                f"@check('silver.orders'), not {_describe(check)}"
             )
     return tuple(each.of(table, each.where) for each in listed if isinstance(each, CheckDef))
 
@@ -219,10 +219,10 @@ def _describe(value: object) -> str:
     return f"the function {value.__name__!r}" if inspect.isroutine(value) else repr(value)
 
 
-def parse_severity(given: str) -> Severity:
+def parse_severity(value: str) -> Severity:
     """The given severity; another text is reported."""
-    match given:
+    match value:
         case "error" | "warn":
-            return given
-    report_problem(f"severity {given!r} is neither 'error', which blocks, nor 'warn'")
+            return value
+    report_problem(f"severity {value!r} is neither 'error', which blocks, nor 'warn'")
     return "error"

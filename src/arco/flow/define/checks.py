@@ -50,8 +50,8 @@ def row_count(
     name: str | None = None,
 ) -> CheckDef:
     """The number of rows is within bounds, or differs from last time by at most the share `change`."""
-    given = {"min": min, "max": max, "change": change}
-    bounds = [bound for bound, value in given.items() if value is not None]
+    limits = {"min": min, "max": max, "change": change}
+    bounds = [bound for bound, value in limits.items() if value is not None]
     if not bounds:
         report_problem("row_count needs min, max or change: c.row_count(min=1)")
     if min is not None and max is not None and min > max:

@@ -45,8 +45,8 @@ def _field(value: object) -> Canonical:
     if isinstance(value, ast.AST):
         return canonical_tree(value)
     if isinstance(value, list):
-        kept = [each for each in value if not is_docstring(each)]
-        return [_field(each) for each in kept]
+        statements = [each for each in value if not is_docstring(each)]
+        return [_field(each) for each in statements]
     return f"{type(value).__name__}:{value!r}"
 
 

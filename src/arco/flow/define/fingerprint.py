@@ -341,12 +341,12 @@ def _without_tables(statement: ast.stmt, function: Callable[..., object]) -> ast
         return statement
     changed = copy.copy(statement)
     changed.args = copy.copy(statement.args)
-    given = getattr(function, "__defaults__", None) or ()
-    keyed = getattr(function, "__kwdefaults__", None) or {}
-    pairs = zip(changed.args.defaults, given, strict=True)
+    defaults = getattr(function, "__defaults__", None) or ()
+    keyword_defaults = getattr(function, "__kwdefaults__", None) or {}
+    pairs = zip(changed.args.defaults, defaults, strict=True)
     changed.args.defaults = [_unless_table(node, value) for node, value in pairs]
     changed.args.kw_defaults = [
-        node if node is None else _unless_table(node, keyed.get(argument.arg))
+        node if node is None else _unless_table(node, keyword_defaults.get(argument.arg))
         for argument, node in zip(changed.args.kwonlyargs, changed.args.kw_defaults, strict=True)
     ]
     return changed

@@ -134,19 +134,19 @@ def table(
     )
 
 
-def missing_from_option(given: object, *, reads_one: bool) -> Missing | None:
+def missing_from_option(value: object, *, reads_one: bool) -> Missing | None:
     """The option `missing`; a wrong value is reported."""
-    if given is None:
+    if value is None:
         return None
     if reads_one:
         report_problem(
             "missing is for inputs of several partitions, and offset and 'latest' read one"
         )
         return None
-    match given:
+    match value:
         case "block" | "skip":
-            return given
-    report_problem(f"missing={given!r} of a table is none of {', '.join(get_args(Missing))}")
+            return value
+    report_problem(f"missing={value!r} of a table is none of {', '.join(get_args(Missing))}")
     return None
 
 
@@ -157,8 +157,8 @@ def mapping_from_options(
     mapping: Mapping | None,
 ) -> Mapping | None:
     """The declared mapping; None means the default for the partitions of both sides."""
-    given = [each for each in (back, shift, partitions, mapping) if each is not None]
-    if len(given) > 1:
+    options = [each for each in (back, shift, partitions, mapping) if each is not None]
+    if len(options) > 1:
         report_problem("a table takes one of window, offset, partitions and mapping, not several")
         return None
     try:
@@ -174,18 +174,18 @@ def mapping_from_options(
     return mapping
 
 
-def _named_mapping(given: str | KeyFunction) -> Mapping | None:
-    match given:
+def _named_mapping(value: str | KeyFunction) -> Mapping | None:
+    match value:
         case "all":
             return all_partitions
         case "latest":
             return latest
         case str():
             report_problem(
-                f"partitions={given!r} of a table is neither 'all', 'latest' nor a function"
+                f"partitions={value!r} of a table is neither 'all', 'latest' nor a function"
             )
             return None
-    return custom(given)
+    return custom(value)
 
 
 def function_inputs(function: Callable[..., object], where: SourceLine) -> tuple[InputDef, ...]:

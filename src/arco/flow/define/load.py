@@ -209,11 +209,11 @@ def _by_function(project: Project) -> dict[str, tuple[str, ...]]:
     return tables
 
 
-def _mapping(given: Mapping | None, of: Partitions, reads: Partitions) -> Mapping:
-    if given is None:
+def _mapping(declared: Mapping | None, of: Partitions, reads: Partitions) -> Mapping:
+    if declared is None:
         return default_mapping(of, reads)
-    given.check(of, reads)
-    return given
+    declared.check(of, reads)
+    return declared
 
 
 def _tables(maker: AssetDef | TaskDef) -> set[str]:

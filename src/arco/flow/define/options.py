@@ -47,14 +47,14 @@ class Retry:
         return None if self.max is None else parse_duration(self.max)
 
 
-def parse_retry(given: object) -> Retry:
+def parse_retry(value: object) -> Retry:
     """The option `retries`: a number of times, or a `Retry`."""
-    if isinstance(given, Retry):
-        return given
-    if not isinstance(given, int) or not _is_count(given):
-        report_problem(f"retries are a number or Retry(3, delay='30s'), not {given!r}")
+    if isinstance(value, Retry):
+        return value
+    if not isinstance(value, int) or not _is_count(value):
+        report_problem(f"retries are a number or Retry(3, delay='30s'), not {value!r}")
         return NO_RETRY
-    return Retry(given)
+    return Retry(value)
 
 
 def retry_from_config(value: object) -> Retry:
@@ -114,72 +114,72 @@ def merge(on: Sequence[str]) -> Mode:
     return Mode("merge", columns)
 
 
-def parse_mode(given: str | Mode | None, *, partitioned: bool) -> Mode:
+def parse_mode(value: str | Mode | None, *, partitioned: bool) -> Mode:
     """The given mode; by default a run replaces the partition or table that it computes."""
-    if isinstance(given, Mode):
-        return given
-    value: object = given  # users may pass other types
-    if value is merge:
-        given = "merge"  # `mode=merge` without its columns
-    match given:
+    if isinstance(value, Mode):
+        return value
+    option: object = value  # users may pass other types
+    if option is merge:
+        value = "merge"  # `mode=merge` without its columns
+    match value:
         case None:
             return Mode("replace_partition" if partitioned else "replace")
         case "replace" | "append":
-            return Mode(given)
+            return Mode(value)
         case "replace_partition":
             if not partitioned:
                 report_problem(
                     "mode 'replace_partition' needs partitions: give them, or use 'replace'"
                 )
-            return Mode(given)
+            return Mode(value)
         case "merge":
             report_problem("mode 'merge' needs columns: write mode=merge(on=['order_id'])")
-            return Mode(given)
-    report_problem(f"mode {given!r} is none of {', '.join(get_args(ModeKind))}")
+            return Mode(value)
+    report_problem(f"mode {value!r} is none of {', '.join(get_args(ModeKind))}")
     return Mode("replace")
 
 
-def parse_on_missing_column(given: str | None) -> OnMissingColumn:
+def parse_on_missing_column(value: str | None) -> OnMissingColumn:
     """What happens to a column of the table that the result lacks."""
-    match given:
+    match value:
         case None:
             return "fail"
         case "fail" | "null" | "drop":
-            return given
-    report_problem(f"on_missing_column {given!r} is none of {', '.join(get_args(OnMissingColumn))}")
+            return value
+    report_problem(f"on_missing_column {value!r} is none of {', '.join(get_args(OnMissingColumn))}")
     return "fail"
 
 
-def with_on_change(mode: Mode, given: str | None, *, partitioned: bool) -> Mode:
+def with_on_change(mode: Mode, value: str | None, *, partitioned: bool) -> Mode:
     """The mode with the given `on_change`; one that cannot work is reported."""
-    if given is None:
+    if value is None:
         return mode
-    if given not in get_args(OnChange):
-        report_problem(f"on_change {given!r} is none of {', '.join(get_args(OnChange))}")
+    if value not in get_args(OnChange):
+        report_problem(f"on_change {value!r} is none of {', '.join(get_args(OnChange))}")
     elif mode.kind != "append":
         report_problem(
             f"on_change is for mode 'append', and this mode is {mode.kind!r}: leave it out"
         )
-    elif given == "replace" and not partitioned:
+    elif value == "replace" and not partitioned:
         report_problem(
             "on_change='replace' needs partitions, as it replaces the rows of one: give them, use "
             "mode='replace', or add the rows once more with `arco run --append-again`"
         )
     else:
-        return replace(mode, on_change="replace" if given == "replace" else "block")
+        return replace(mode, on_change="replace" if value == "replace" else "block")
     return mode
 
 
-def parse_format(given: str, mode: Mode) -> Format:
+def parse_format(value: str, mode: Mode) -> Format:
     """The given table format; one that cannot be written in this mode is reported."""
-    match given:
+    match value:
         case "iceberg":
-            return given
+            return value
         case "parquet":
             if mode.kind == "merge":
                 report_problem("parquet files cannot be merged into: use format 'iceberg'")
-            return given
-    report_problem(f"format {given!r} is none of {', '.join(get_args(Format))}")
+            return value
+    report_problem(f"format {value!r} is none of {', '.join(get_args(Format))}")
     return "iceberg"
 
 
@@ -248,17 +248,17 @@ def current_settings() -> Settings:
     return Settings("") if declarations is None else declarations.settings
 
 
-def parse_partitions(given: PartitionsOption) -> Partitions:
+def parse_partitions(value: PartitionsOption) -> Partitions:
     """The partitions of a definition: one dimension, the product of several, or none."""
-    if given is None:
+    if value is None:
         return UNPARTITIONED
-    if isinstance(given, Partitions):
-        return given
-    dimensions = tuple(given) if isinstance(given, list | tuple) else (given,)
-    for each in dimensions:
-        if not hasattr(each, "keys") or not hasattr(each, "name"):
+    if isinstance(value, Partitions):
+        return value
+    dimensions = tuple(value) if isinstance(value, list | tuple) else (value,)
+    for dimension in dimensions:
+        if not hasattr(dimension, "keys") or not hasattr(dimension, "name"):
             report_problem(
-                f"partitions are dimensions such as Daily('ds', start=...), not {each!r}"
+                f"partitions are dimensions such as Daily('ds', start=...), not {dimension!r}"
             )
             return UNPARTITIONED
     try:
@@ -268,18 +268,18 @@ def parse_partitions(given: PartitionsOption) -> Partitions:
         return UNPARTITIONED
 
 
-def description_of(given: str | None, function: Callable[..., object]) -> str:
+def description_of(value: str | None, function: Callable[..., object]) -> str:
     """The given text, or the function's docstring without its indentation."""
-    return given if given is not None else inspect.getdoc(function) or ""
+    return value if value is not None else inspect.getdoc(function) or ""
 
 
-def _pool(given: object, defaults: Settings) -> str:
-    if not isinstance(given, str) or not given:
-        report_problem(f"the pool is a text, not {given!r}")
+def _pool(value: object, defaults: Settings) -> str:
+    if not isinstance(value, str) or not value:
+        report_problem(f"the pool is a text, not {value!r}")
         return defaults.pool
-    if (wrong := defaults.unknown_pool(given)) is not None:
+    if (wrong := defaults.unknown_pool(value)) is not None:
         report_problem(wrong)
-    return given
+    return value
 
 
 def _tags(tags: tuple[str, ...]) -> tuple[str, ...]:

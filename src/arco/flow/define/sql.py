@@ -182,11 +182,11 @@ def _header_check(value: object) -> CheckDef | None:
         report_problem(f"a check is written {{not_null: [order_id]}}, not {value!r}")
         return None
     kind, options = kinds[0], {key: value for key, value in value.items() if key != kinds[0]}
-    given = value[kind]
+    arguments = value[kind]
     try:
-        if isinstance(given, dict):
-            return _CHECKS[kind](**given, **options)
-        return _CHECKS[kind](*_listed(given), **options)
+        if isinstance(arguments, dict):
+            return _CHECKS[kind](**arguments, **options)
+        return _CHECKS[kind](*_listed(arguments), **options)
     except TypeError as wrong:
         report_problem(f"the check {kind} is not valid: {wrong}")
         return None

@@ -29,6 +29,14 @@ def qualified_name(name: str) -> str:
     return print_dotted(parts)
 
 
+def full_name(name: str) -> str:
+    """The qualified name of a table; another text, such as the name of a task, is returned unchanged."""
+    try:
+        return qualified_name(name)
+    except Invalid:
+        return name
+
+
 def base_name(name: str) -> str:
     """The last level of a qualified name; another text is returned unchanged."""
     try:

@@ -55,9 +55,9 @@ def _duplicates(project: Project) -> Iterator[DefinitionProblem]:
 
 def _unknown_inputs(project: Project, tables: set[str]) -> Iterator[DefinitionProblem]:
     for maker in project.makers():
-        for each in maker.inputs:
-            if each.table not in tables and not _may_be_unread(project, each.table):
-                yield problem_at(each.where, _unknown(each, tables))
+        for declared in maker.inputs:
+            if declared.table not in tables and not _may_be_unread(project, declared.table):
+                yield problem_at(declared.where, _unknown(declared, tables))
 
 
 def _unknown(declared: InputDef, tables: set[str]) -> str:
@@ -81,14 +81,14 @@ def _may_be_unread(project: Project, table: str) -> bool:
 
 
 def _unknown_checked(project: Project, tables: set[str]) -> Iterator[DefinitionProblem]:
-    for each in project.checks:
-        needed = [each.table]
-        if isinstance(each.rule, References):
-            needed.append(each.rule.table)
+    for check in project.checks:
+        needed = [check.table]
+        if isinstance(check.rule, References):
+            needed.append(check.rule.table)
         for table in needed:
             if table not in tables and not _may_be_unread(project, table):
-                message = f"the check {each.name!r} is of {table}, which is not declared"
-                yield problem_at(each.where, message + _suggest(table, tables))
+                message = f"the check {check.name!r} is of {table}, which is not declared"
+                yield problem_at(check.where, message + _suggest(table, tables))
 
 
 def _cycles(project: Project) -> Iterator[DefinitionProblem]:
@@ -114,10 +114,12 @@ def _cycles(project: Project) -> Iterator[DefinitionProblem]:
 def _self_reading_queries(project: Project) -> Iterator[DefinitionProblem]:
     """Queries that read their own table, which does not exist before the first partition."""
     for asset in project.assets:
-        for each in asset.inputs:
-            if asset.sql is not None and _looks_back(asset, each):
-                message = f"a query cannot read its own table {each.table}: write it as a function"
-                yield problem_at(each.where, message)
+        for declared in asset.inputs:
+            if asset.sql is not None and _looks_back(asset, declared):
+                message = (
+                    f"a query cannot read its own table {declared.table}: write it as a function"
+                )
+                yield problem_at(declared.where, message)
 
 
 def _cycles_from(start: str, reads: dict[str, list[str]], done: set[str]) -> Iterator[list[str]]:
@@ -168,8 +170,8 @@ def sql_problems(project: Project) -> list[DefinitionProblem]:
 def _equal_check_names(checks: Iterable[CheckDef]) -> Iterator[DefinitionProblem]:
     """Checks of one table with the same name: their results could not be distinguished."""
     seen: set[tuple[str, str]] = set()
-    for each in checks:
-        if (each.table, each.name) in seen:
-            message = f"{each.table} has two checks called {each.name!r}: give one a name=..."
-            yield problem_at(each.where, message)
-        seen.add((each.table, each.name))
+    for check in checks:
+        if (check.table, check.name) in seen:
+            message = f"{check.table} has two checks called {check.name!r}: give one a name=..."
+            yield problem_at(check.where, message)
+        seen.add((check.table, check.name))

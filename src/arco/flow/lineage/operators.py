@@ -304,8 +304,8 @@ def _generate(walk: PlanWalk, node: Node, inputs: Inputs) -> PlanColumns:
     sql = text_of(generator)
     unneeded = node.fields.get("unrequiredChildIndex")
     dropped = set(unneeded) if isinstance(unneeded, list) else set()
-    kept = tuple(column for at, column in enumerate(inputs[0]) if at not in dropped)
-    return kept + _columns(outputs, (value.with_sql(sql) for value in values))
+    input_columns = tuple(column for at, column in enumerate(inputs[0]) if at not in dropped)
+    return input_columns + _columns(outputs, (value.with_sql(sql) for value in values))
 
 
 def _generated(walk: PlanWalk, generator: Node, scope: ColumnScope, count: int) -> list[Derivation]:

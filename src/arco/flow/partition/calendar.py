@@ -162,8 +162,8 @@ class Hourly(TimeDimension):
     @cached_property
     def shift_s(self) -> int:
         """The seconds after the full UTC hour at which hours begin: 1800 in India."""
-        given = self.start
-        year = int(given[:4]) if isinstance(given, str) else given.year
+        start = self.start
+        year = int(start[:4]) if isinstance(start, str) else start.year
         return hour_shift_s(self.zone, year)
 
     @property

@@ -72,13 +72,13 @@ class SameValueLink:
     reads: Dimension
 
     def up(self, position: int, context: MappingContext) -> range:
-        return _same(self.of, self.reads, position, context)
+        return _matching_position(self.of, self.reads, position, context)
 
     def ups(self, positions: range, context: MappingContext) -> Iterator[range]:
         return (self.up(position, context) for position in positions)
 
     def down(self, position: int, context: MappingContext) -> range:
-        return _same(self.reads, self.of, position, context)
+        return _matching_position(self.reads, self.of, position, context)
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,9 @@ def intersect_ranges(one: range, other: range) -> range:
     return range(max(one.start, other.start), min(one.stop, other.stop))
 
 
-def _same(one: Dimension, other: Dimension, position: int, context: MappingContext) -> range:
+def _matching_position(
+    one: Dimension, other: Dimension, position: int, context: MappingContext
+) -> range:
     value = one.axis(context.dynamic).value(position)
     match = position_in(other.axis(context.dynamic), value)
     return EMPTY_RANGE if match is None else range(match, match + 1)

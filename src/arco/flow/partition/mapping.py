@@ -358,7 +358,7 @@ def custom(function: KeyFunction, inverse: KeyFunction | None = None) -> Mapping
 
     With many partitions pass the inverse as well, from a key of the input to those of the asset.
     """
-    for given in (function, inverse or function):
-        if not callable(given):
-            raise Invalid(f"{given!r} is not a function: write partitions=lambda key: [key]")
+    for candidate in (function, inverse or function):
+        if not callable(candidate):
+            raise Invalid(f"{candidate!r} is not a function: write partitions=lambda key: [key]")
     return _Custom(function, inverse)

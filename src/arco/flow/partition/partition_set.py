@@ -191,17 +191,17 @@ def merge_ranges(sides: Iterable[range]) -> tuple[range, ...]:
     return tuple(merged)
 
 
-def _without(boxes: Iterable[Box], taken: Iterable[Box]) -> list[Box]:
-    left = list(boxes)
-    for gone in taken:
-        left = [piece for box in left for piece in _cut(box, gone)]
-    return left
+def _without(boxes: Iterable[Box], removed: Iterable[Box]) -> list[Box]:
+    remaining = list(boxes)
+    for box_to_remove in removed:
+        remaining = [piece for box in remaining for piece in _cut(box, box_to_remove)]
+    return remaining
 
 
-def _cut(box: Box, gone: Box) -> Iterator[Box]:
+def _cut(box: Box, removed: Box) -> Iterator[Box]:
     """The rest of a box, as one part below and one above the removed range in each dimension."""
     shared = tuple(
-        range(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(box, gone, strict=True)
+        range(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(box, removed, strict=True)
     )
     if not all(shared):
         yield box

@@ -42,12 +42,12 @@ class Partitions:
     in_order: tuple[Dimension, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        given: object = self.dimensions
-        if isinstance(given, _KINDS):
-            given = (given,)
-        if not isinstance(given, Iterable) or isinstance(given, str):
-            raise Invalid(f"{given!r} is not a list of dimensions: {_EXAMPLE}")
-        listed = tuple(given)
+        dimensions: object = self.dimensions
+        if isinstance(dimensions, _KINDS):
+            dimensions = (dimensions,)
+        if not isinstance(dimensions, Iterable) or isinstance(dimensions, str):
+            raise Invalid(f"{dimensions!r} is not a list of dimensions: {_EXAMPLE}")
+        listed = tuple(dimensions)
         for dimension in listed:
             if not isinstance(dimension, _KINDS):
                 raise Invalid(f"{dimension!r} is not a dimension: {_EXAMPLE}")

@@ -137,34 +137,34 @@ class TimeDimension(ABC):
     def _lag(self) -> timedelta:
         return timedelta(milliseconds=0 if self.lag is None else parse_duration(self.lag))
 
-    def _border(self, label: str, given: When) -> int:
+    def _border(self, label: str, border: When) -> int:
         """The position that begins at a start or end, which may be a key, a date or a datetime."""
-        if isinstance(given, str):
-            position = position_in(self, given)
+        if isinstance(border, str):
+            position = position_in(self, border)
             if position is not None:
                 return position
-        moment = self._moment(given)
+        moment = self._moment(border)
         position = self.position_at(moment)
         if self.begin(position) != moment:
             raise Invalid(
-                f"{label} {given!s} of dimension {self.name!r} is within {self.grain}: write "
+                f"{label} {border!s} of dimension {self.name!r} is within {self.grain}: write "
                 f"{label}='{self.value(position)}' or {label}='{self.value(position + 1)}'"
             )
         return position
 
-    def _moment(self, given: When) -> datetime:
-        if isinstance(given, str):
+    def _moment(self, border: When) -> datetime:
+        if isinstance(border, str):
             try:
-                given = datetime.fromisoformat(given)
+                border = datetime.fromisoformat(border)
             except ValueError:
-                raise self.not_a_key(given) from None
-        if isinstance(given, datetime):
-            local = given if given.tzinfo else given.replace(tzinfo=self.zone)
+                raise self.not_a_key(border) from None
+        if isinstance(border, datetime):
+            local = border if border.tzinfo else border.replace(tzinfo=self.zone)
             return require_moment(local).astimezone(UTC)
-        if isinstance(given, date):
-            require_moment(datetime(given.year, given.month, given.day, tzinfo=UTC))
-            return midnight(given, self.zone)
-        raise self.not_a_key(given)
+        if isinstance(border, date):
+            require_moment(datetime(border.year, border.month, border.day, tzinfo=UTC))
+            return midnight(border, self.zone)
+        raise self.not_a_key(border)
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -105,8 +105,8 @@ def _block_by_files(tables: list[TableIndex], key: str, staleness: Staleness) ->
         return None
     return Block(
         BlockReason.APPENDED,
-        f"its rows should be replanned ({staleness.detail}), but the partition also holds files that "
-        f"no run of this pipeline added: {describe_files(files)}",
+        f"its rows would be replaced ({staleness.detail}), but the partition also holds files that no run "
+        f"of this pipeline added: {describe_files(files)}",
         "Remove the rows of these files, or use `arco run` with --append-again to add the new rows as well",
     )
 
@@ -181,10 +181,10 @@ def _has_shape(key: str, partitions: Partitions) -> bool:
     values = parse_partition_key(key) if key else {}
     if values is None or set(values) != set(partitions.names):
         return False
-    for each in partitions:
-        if isinstance(each, TimeDimension):
+    for dimension in partitions:
+        if isinstance(dimension, TimeDimension):
             try:
-                each.position(values[each.name])
+                dimension.position(values[dimension.name])
             except Invalid:
                 return False
     return True
@@ -202,16 +202,19 @@ def _described(partitions: Partitions) -> str:
 def _other_columns(
     context: PlanningContext, maker: AssetDef, table: TableIndex, planned_tables: PlannedTables
 ) -> Block | None:
-    last = table.state.last_attempt
-    if last is None or not _still_counts(context, maker, table, last, planned_tables):
+    attempt = table.state.last_attempt
+    if attempt is None or not _is_last_attempt_valid(
+        context, maker, table, attempt, planned_tables
+    ):
         return None
     name = short_name(table.name)
-    retyped = [each for each in last.changes if each.before is not None and each.after is not None]
-    missing = [each for each in last.changes if each.after is None]
+    changes = attempt.changes
+    retyped = [each for each in changes if each.before is not None and each.after is not None]
+    missing = [each for each in changes if each.after is None]
     if retyped:
         return Block(
             BlockReason.COLUMN_TYPE,
-            f"the last attempt (run {last.run_id}) with this code returned columns of other types than "
+            f"the last attempt (run {attempt.run_id}) with this code returned columns of other types than "
             f"{name} has: {', '.join(map(describe_column_change, retyped))}",
             f"Cast them, write to another table, or remove the rows first: `arco partitions clear {name} "
             f"all` or `arco table drop {name}`; `--force` tries it again",
@@ -219,23 +222,26 @@ def _other_columns(
     if missing and maker.on_missing_column == "fail":
         return Block(
             BlockReason.MISSING_COLUMN,
-            f"the last attempt (run {last.run_id}) with this code did not return columns that {name} has: "
-            f"{', '.join(map(describe_column_change, missing))}",
+            f"the last attempt (run {attempt.run_id}) with this code did not return columns that {name} "
+            f"has: {', '.join(map(describe_column_change, missing))}",
             "Return them, or declare on_missing_column='null' or 'drop' on the asset; `--force` tries it "
             "again",
         )
     return None
 
 
-def _still_counts(
+def _is_last_attempt_valid(
     context: PlanningContext,
     maker: AssetDef,
     table: TableIndex,
-    last: LastAttempt,
+    attempt: LastAttempt,
     planned_tables: PlannedTables,
 ) -> bool:
-    """Whether another attempt would fail alike: nothing that decides its columns has changed since."""
-    if last.status != _FAILED or last.code_fingerprint != context.project.fingerprints[maker.name]:
+    """Whether another attempt would fail the same way: nothing that decides its columns has changed."""
+    if (
+        attempt.status != _FAILED
+        or attempt.code_fingerprint != context.project.fingerprints[maker.name]
+    ):
         return False
     if all(material is None for material in table.by_key.values()):
         return False  # an empty table gets the columns of the result
@@ -243,10 +249,10 @@ def _still_counts(
         planned = planned_tables.of(declared.table)
         is_planned = planned is not None and bool(planned.levels)
         changed_at = context.tables.table(declared.table).state.changed_at_ms
-        if is_planned or (changed_at is not None and changed_at > last.ended_at_ms):
+        if is_planned or (changed_at is not None and changed_at > attempt.ended_at_ms):
             return False
     changed_at = table.state.changed_at_ms
-    return changed_at is None or changed_at <= last.ended_at_ms
+    return changed_at is None or changed_at <= attempt.ended_at_ms
 
 
 def describe_column_change(change: ColumnChange) -> str:
@@ -263,13 +269,13 @@ def column_warnings(context: PlanningContext, maker: MakerDef) -> Iterator[str]:
     if not isinstance(maker, AssetDef):
         return
     for table in context.outputs(maker):
-        last = table.state.last_attempt
-        if last is not None:
-            same = last.code_fingerprint == context.project.fingerprints[maker.name]
+        attempt = table.state.last_attempt
+        if attempt is not None:
+            same = attempt.code_fingerprint == context.project.fingerprints[maker.name]
             code = "this code" if same else "other code than now"
             yield (
-                f"{short_name(table.name)}: column changes in the last attempt ({last.status}, run "
-                f"{last.run_id}, {code}): {', '.join(map(describe_column_change, last.changes))}"
+                f"{short_name(table.name)}: column changes in the last attempt ({attempt.status}, run "
+                f"{attempt.run_id}, {code}): {', '.join(map(describe_column_change, attempt.changes))}"
             )
 
 
@@ -305,10 +311,10 @@ def newer_rows_lost(
     ]
     newest: dict[tuple[str, ...], int] = {}
     for key in kept_keys:
-        rows, at = _placed(key, time, shared)
+        rows, at = _time_position(key, time, shared)
         newest[rows] = max(at, newest.get(rows, at))
-    placed = [(key, *_placed(key, time, shared)) for key in keys]
-    older = [(key, rows, at) for key, rows, at in placed if at < newest.get(rows, at)]
+    positions = [(key, *_time_position(key, time, shared)) for key in keys]
+    older = [(key, rows, at) for key, rows, at in positions if at < newest.get(rows, at)]
     if older:
         name = short_name(maker.name)
         first = time.value(min(at for _, _, at in older))
@@ -338,7 +344,9 @@ def written_by_others(context: PlanningContext, maker: MakerDef) -> Iterator[str
         )
 
 
-def _placed(key: str, time: TimeDimension, shared: Iterable[str]) -> tuple[tuple[str, ...], int]:
+def _time_position(
+    key: str, time: TimeDimension, shared: Iterable[str]
+) -> tuple[tuple[str, ...], int]:
     """The values that a partition shares with other partitions, and its position in time."""
     values = parse_partition_key(key) or {}
     return tuple(values[name] for name in shared), time.position(values[time.name])

@@ -20,7 +20,7 @@ from arco.flow.define.options import UNPARTITIONED
 from arco.flow.define.project import Project
 from arco.flow.partition import MappingContext, PartitionSet, Upstreams, checked_dynamic_values
 from arco.flow.partition.dimension import DynamicValues, require_moment
-from arco.flow.partition.upstreams import Places
+from arco.flow.partition.upstreams import KeyIndexes
 from arco.flow.plan.graph import AssetGraph, MakerDef
 from arco.flow.plan.input_fingerprint import digest_lines, material_line, outside_material
 from arco.flow.plan.keys import short_name
@@ -30,7 +30,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 _EMPTY_STATE = TableState()
-_CACHED_PLACES = 16
+_CACHED_INDEXES = 16
 """Results for at least this many read partitions are cached for other partitions that read the same."""
 
 
@@ -121,9 +121,9 @@ class InputPartitions:
             return ()
         keys, materials = self.upstreams.keys, self.materials
         return tuple(
-            keys[place]
-            for place in self.upstreams.places[number]
-            if materials[place] is None and keys[place] not in planned
+            keys[index]
+            for index in self.upstreams.indexes[number]
+            if materials[index] is None and keys[index] not in planned
         )
 
     @cached_property
@@ -140,31 +140,31 @@ class InputPartitions:
         if not all(one < other for one, other in pairwise(keys)):
             # The order of a calendar may differ from the text order, in which lines are digested.
             digest = self.per_partition(list(zip(keys, lines, strict=True)), _sorted_digest)
-        return [digest(number) for number in range(len(self.upstreams.places))]
+        return [digest(number) for number in range(len(self.upstreams.indexes))]
 
     def per_partition(self, column: list[T], compute: Callable[[list[T]], U]) -> Callable[[int], U]:
         """A function from the number of a partition to `compute` of the values that it reads.
 
         `column` has a value for each key in `upstreams.keys`.
         """
-        cached: dict[Places, U] = {}
-        all_places = self.upstreams.places
+        cached: dict[KeyIndexes, U] = {}
+        all_indexes = self.upstreams.indexes
 
         def computed(number: int) -> U:
-            places = all_places[number]
-            if len(places) < _CACHED_PLACES:
-                return compute(_values_at(column, places))
-            if places not in cached:
-                cached[places] = compute(_values_at(column, places))
-            return cached[places]
+            indexes = all_indexes[number]
+            if len(indexes) < _CACHED_INDEXES:
+                return compute(_values_at(column, indexes))
+            if indexes not in cached:
+                cached[indexes] = compute(_values_at(column, indexes))
+            return cached[indexes]
 
         return computed
 
 
-def _values_at(column: list[T], places: Places) -> list[T]:
-    if isinstance(places, range):
-        return column[places.start : places.stop : places.step] if places else []
-    return [column[place] for place in places]
+def _values_at(column: list[T], indexes: KeyIndexes) -> list[T]:
+    if isinstance(indexes, range):
+        return column[indexes.start : indexes.stop : indexes.step] if indexes else []
+    return [column[index] for index in indexes]
 
 
 def _sorted_digest(read: list[tuple[str, bytes]]) -> str:

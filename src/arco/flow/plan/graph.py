@@ -44,15 +44,16 @@ class AssetGraph:
         nodes.update({each.name: each for each in self.project.makers()})
         object.__setattr__(self, "nodes", dict(sorted(nodes.items())))
         makers = {each.name: each for each in self.project.makers()}
-        reads = {name: self._above(name, _read(makers.get(name))) for name in self.nodes}
+        reads = {name: self._upstream_nodes(name, _read(makers.get(name))) for name in self.nodes}
         checked = {name: self.project.compared_with(each) for name, each in makers.items()}
         waits = {
-            name: self._above(name, checked.get(name, ()), tables) for name, tables in reads.items()
+            name: self._upstream_nodes(name, checked.get(name, ()), tables)
+            for name, tables in reads.items()
         }
         object.__setattr__(self, "reads", reads)
         object.__setattr__(self, "waits", waits)
 
-    def _above(
+    def _upstream_nodes(
         self, node: str, tables: Iterable[str], besides: Iterable[str] = ()
     ) -> tuple[str, ...]:
         """The other nodes that fill these tables, and those in `besides`, sorted by name."""

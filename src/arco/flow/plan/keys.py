@@ -13,9 +13,8 @@ from collections.abc import Iterable
 from datetime import date
 from typing import NamedTuple
 
-from arco.core.errors import Invalid
 from arco.events.partition_key import format_partition_key, parse_partition_key
-from arco.flow.define.table_name import DEFAULT_CATALOG, qualified_name
+from arco.flow.define.table_name import DEFAULT_CATALOG, full_name
 
 MAX_KEY = 255  # the limit of the event field that names a task
 
@@ -38,21 +37,13 @@ def task_key(maker: str, partition: str) -> str:
 def read_key(key: str) -> TaskName:
     """The parts of a key; the inverse of `task_key`."""
     name, _, partition = key.partition("@")
-    return TaskName(_long_name(name.replace("%40", "@").replace("%25", "%")), partition)
+    return TaskName(full_name(name.replace("%40", "@").replace("%25", "%")), partition)
 
 
 def short_name(maker: str) -> str:
     """A full name without the catalog `default`."""
     short = maker.removeprefix(_PREFIX)
-    return short if _long_name(short) == maker else maker
-
-
-def _long_name(name: str) -> str:
-    """The full name of a table; a name with one level is that of a task."""
-    try:
-        return qualified_name(name)
-    except Invalid:
-        return name
+    return short if full_name(short) == maker else maker
 
 
 _STEP = 2  # the odd positions are for hours that occur twice
@@ -106,12 +97,13 @@ def _lines(keys: Iterable[str]) -> dict[_Line, list[_Point]]:
         values = parse_partition_key(key) or {}
         line, point = _Line("", "", key), _Point(number, key, "", 0)
         for name, value in values.items():
-            placed = _placed(value)
-            if placed is not None:
+            position = _time_position(value)
+            if position is not None:
                 rest = format_partition_key(
                     {other: values[other] for other in values if other != name}
                 )
-                line, point = _Line(name, placed[0], rest), _Point(number, key, value, placed[1])
+                grain, at = position
+                line, point = _Line(name, grain, rest), _Point(number, key, value, at)
                 break
         lines.setdefault(line, []).append(point)
     return lines
@@ -129,18 +121,18 @@ def _text(line: _Line, first: _Point, last: _Point) -> str:
     return "/".join(sorted([side, *filter(None, rest.split("/"))]))
 
 
-def _placed(value: str) -> tuple[str, int] | None:
+def _time_position(value: str) -> tuple[str, int] | None:
     """The grain and the position of a value; None if it is not a time."""
     spelled = _TIME.fullmatch(value)
     if spelled is None:
         return None
     try:
-        return _place(value, spelled)
+        return _calendar_position(value, spelled)
     except ValueError:  # the calendar has no such day or week
         return None
 
 
-def _place(value: str, spelled: re.Match[str]) -> tuple[str, int]:
+def _calendar_position(value: str, spelled: re.Match[str]) -> tuple[str, int]:
     year, week, day, hour, offset = spelled.groups()
     if week is not None:
         return "week", date.fromisocalendar(int(year), int(week), 1).toordinal() // 7 * _STEP

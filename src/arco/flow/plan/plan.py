@@ -164,9 +164,13 @@ def plan_document(plan: Plan) -> dict[str, Json]:
 def blocked_document(plan: Plan) -> list[Json]:
     """The blocked partitions; `fix` only where there is one."""
     documents: list[Json] = []
-    for each in plan.blocked:
-        document: dict[str, Json] = {"key": each.key, "reason": each.reason, "cause": each.cause}
-        documents.append(document | ({"fix": each.fix} if each.fix else {}))
+    for partition in plan.blocked:
+        document: dict[str, Json] = {
+            "key": partition.key,
+            "reason": partition.reason,
+            "cause": partition.cause,
+        }
+        documents.append(document | ({"fix": partition.fix} if partition.fix else {}))
     return documents
 
 

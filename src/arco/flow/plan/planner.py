@@ -231,10 +231,10 @@ class PlanBuilder:
             blocked=tuple(self.blocked),
             append_again=tuple(self.appended_again),
             columns=tuple(
-                last
+                attempt
                 for work in self.works
                 for table in self.context.outputs(work.maker)
-                if (last := table.state.last_attempt) is not None
+                if (attempt := table.state.last_attempt) is not None
             ),
             up_to_date=self.up_to_date,
             pools=dict(sorted(pools.items())),
@@ -267,13 +267,13 @@ class _ReadsOnce:
     def __init__(self, planned: PlannedTables) -> None:
         self.all: list[ReadPartitions] = []
         self._planned = planned
-        self._by_places: dict[tuple[int, range | tuple[int, ...]], int] = {}
+        self._by_indexes: dict[tuple[int, range | tuple[int, ...]], int] = {}
         self._by_keys: dict[tuple[str, tuple[str, ...], bool], int] = {}
 
     def number(self, read: InputPartitions, partition: int) -> int:
-        places = read.upstreams.places[partition]
-        if (id(read), places) in self._by_places:
-            return self._by_places[id(read), places]
+        indexes = read.upstreams.indexes[partition]
+        if (id(read), indexes) in self._by_indexes:
+            return self._by_indexes[id(read), indexes]
         name, keys, skips = read.table.name, read.keys(partition), read.skips_missing
         number = self._by_keys.setdefault((name, keys, skips), len(self.all))
         if number == len(self.all):
@@ -282,7 +282,7 @@ class _ReadsOnce:
                 table=name, partitions=keys, skips_missing=skips, skipped=skipped
             )
             self.all.append(reads)
-        self._by_places[id(read), places] = number
+        self._by_indexes[id(read), indexes] = number
         return number
 
 
@@ -312,14 +312,14 @@ def _dynamic(project: Project) -> set[str]:
 def _check_names(makers: list[MakerDef]) -> None:
     """Raise Invalid if a task has the name of a table: task keys must be unique."""
     seen: dict[str, str] = {}
-    for each in makers:
-        short = short_name(each.name)
+    for maker in makers:
+        short = short_name(maker.name)
         if short in seen:
             raise Invalid(
                 f"the task {short!r} has the name of a table: give it a name without dots, "
                 "@task('report')"
             )
-        seen[short] = each.name
+        seen[short] = maker.name
 
 
 _TASK_MODE = "task"

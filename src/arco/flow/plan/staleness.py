@@ -152,10 +152,10 @@ class StalenessCheck:
         return None
 
     def _upstream_in_plan(self, number: int) -> Staleness | None:
-        for each in self.upstreams:
-            if each.level(number) != NO_LEVEL:
-                name = short_name(each.input.table.name)
-                which = describe_keys(each.planned_keys(number))
+        for upstream in self.upstreams:
+            if upstream.level(number) != NO_LEVEL:
+                name = short_name(upstream.input.table.name)
+                which = describe_keys(upstream.planned_keys(number))
                 return Staleness(Reason.UPSTREAM_CHANGED, f"{name} is made in this plan: {which}")
         return None
 
@@ -192,12 +192,12 @@ class StalenessCheck:
     def _newer(self, number: int, key: str) -> str | None:
         """The first input that has changed since the partition was made."""
         mine = min((at for table in self.outputs if (at := table.made_at_ms(key))), default=None)
-        for each in self.inputs:
+        for read in self.inputs:
             newer = [
-                one for one in each.keys(number) if _is_newer(each.table.made_at_ms(one), mine)
+                one for one in read.keys(number) if _is_newer(read.table.made_at_ms(one), mine)
             ]
             if newer:
-                return f"{short_name(each.table.name)} is newer: {describe_keys(newer)}"
+                return f"{short_name(read.table.name)} is newer: {describe_keys(newer)}"
         return None
 
     @cached_property

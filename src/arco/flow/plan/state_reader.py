@@ -191,9 +191,9 @@ class SqlStateReader:
             )
             ours |= {row["snapshot_id"] for row in await self._rows(sql)}
         foreign: dict[str, tuple[str, ...]] = {}
-        for each in sorted(files, key=lambda file: (file.partition, file.path)):
-            if each.snapshot_id not in ours:
-                foreign[each.partition] = (*foreign.get(each.partition, ()), each.path)
+        for file in sorted(files, key=lambda file: (file.partition, file.path)):
+            if file.snapshot_id not in ours:
+                foreign[file.partition] = (*foreign.get(file.partition, ()), file.path)
         return msgspec.structs.replace(table, foreign_files=foreign)
 
     async def _versioned(self, table: TableState) -> TableState:

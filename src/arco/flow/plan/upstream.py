@@ -60,11 +60,11 @@ class Upstream:
 def find_upstreams(inputs: list[InputPartitions], tables: PlannedTables) -> list[Upstream]:
     """The inputs that the plan makes partitions of, or may still, if the maker reads its own table."""
     upstreams: list[Upstream] = []
-    for each in inputs:
-        planned = tables.of(each.table.name)
-        if planned is not None and (planned.levels or each.is_own):
+    for read in inputs:
+        planned = tables.of(read.table.name)
+        if planned is not None and (planned.levels or read.is_own):
             upstreams.append(
-                _own_upstream(each, planned) if each.is_own else _other_upstream(each, planned)
+                _own_upstream(read, planned) if read.is_own else _other_upstream(read, planned)
             )
     return upstreams
 

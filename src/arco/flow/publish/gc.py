@@ -60,22 +60,22 @@ class ParquetGarbageCollector:
         on_error: Callable[[str, Exception], None] | None = None,
     ) -> ParquetGcReport:
         """Collect the garbage of all tables; an error in one table is passed to `on_error` and counted."""
-        done, seen = ParquetGcReport(dry_run=dry_run), 0
+        report, tables = ParquetGcReport(dry_run=dry_run), 0
         before_ms = await store_now_ms(self._janitor) - self._retention_ms
         async for row in list_tables(await self._reader.head(), TableFormat.PARQUET):
             try:
-                await self._table(row, before_ms, done)
+                await self._table(row, before_ms, report)
             except ArcoError as problem:
-                done.problems += 1
-                done.failed.append(row.table_id)
+                report.problems += 1
+                report.failed.append(row.table_id)
                 if on_error is not None:
                     on_error(row.table_id, problem)
-            seen += 1
+            tables += 1
             if progress is not None:
-                progress(seen)
-        return done
+                progress(tables)
+        return report
 
-    async def _table(self, row: TableRow, before_ms: int, done: ParquetGcReport) -> None:
+    async def _table(self, row: TableRow, before_ms: int, report: ParquetGcReport) -> None:
         location = managed_location(row.table_id)
         if row.location != location:
             return  # an external table has no versions
@@ -90,14 +90,14 @@ class ParquetGarbageCollector:
         named = await self._named(chain, needed) if old else set()
         for meta in old:
             if meta.key.removeprefix(location) not in named:
-                await self._delete(meta, done)
-                done.files += 1
-                done.bytes += meta.size_bytes
-        if not done.dry_run:
+                await self._delete(meta, report)
+                report.files += 1
+                report.bytes += meta.size_bytes
+        if not report.dry_run:
             ceiling = needed - needed % FULL_LIST_INTERVAL
-            gone = await collect(chain, retention_ms=self._retention_ms, ceiling=ceiling)
-            done.numbers += gone.deleted
-        await self._delete_lists(chain, before_ms, done)
+            collected = await collect(chain, retention_ms=self._retention_ms, ceiling=ceiling)
+            report.numbers += collected.deleted
+        await self._delete_lists(chain, before_ms, report)
 
     async def _named(self, chain: Chain, oldest: int) -> set[str]:
         """The files of every version from `oldest` on."""
@@ -109,7 +109,7 @@ class ParquetGarbageCollector:
             named |= paths_of(parquet_pointer_of(entry).changed)
         return named
 
-    async def _delete_lists(self, chain: Chain, before_ms: int, done: ParquetGcReport) -> None:
+    async def _delete_lists(self, chain: Chain, before_ms: int, report: ParquetGcReport) -> None:
         """Delete full lists whose entries are deleted or name another list."""
         floor = await chain.floor()
         async for meta in self._janitor.list(f"{chain.path}/{_FULL}"):
@@ -118,8 +118,8 @@ class ParquetGarbageCollector:
                 continue
             if number >= floor and not await self._is_overtaken(chain, number, meta.key):
                 continue
-            await self._delete(meta, done)
-            done.lists += 1
+            await self._delete(meta, report)
+            report.lists += 1
 
     async def _is_overtaken(self, chain: Chain, number: int, key: str) -> bool:
         entry = await chain.find(number)
@@ -128,8 +128,8 @@ class ParquetGarbageCollector:
         full = parquet_pointer_of(entry).full
         return full is None or full.key != key
 
-    async def _delete(self, meta: Meta, done: ParquetGcReport) -> None:
-        if not done.dry_run:
+    async def _delete(self, meta: Meta, report: ParquetGcReport) -> None:
+        if not report.dry_run:
             await self._janitor.delete(meta.key)
 
 

@@ -87,12 +87,12 @@ def _check_files(staged: FilesStaged, folder: str) -> None:
         raise Invalid(f"a publication has at most {MAX_FILES} files, not {len(files)}")
     if len({each.path for each in files}) < len(files):
         raise Invalid("a file is in one partition, once")
-    for each in files:
-        check_key(each.path)
-        if not each.path.startswith(folder):
-            raise Invalid(f"files of this attempt lie below {folder}, not at {each.path[:200]!r}")
-        if each.rows < 0 or each.bytes < 0:
-            raise Invalid(f"a file has 0 rows and bytes or more: {each.path[:200]!r}")
+    for file in files:
+        check_key(file.path)
+        if not file.path.startswith(folder):
+            raise Invalid(f"files of this attempt lie below {folder}, not at {file.path[:200]!r}")
+        if file.rows < 0 or file.bytes < 0:
+            raise Invalid(f"a file has 0 rows and bytes or more: {file.path[:200]!r}")
 
 
 async def _require_files(store: Store, location: str, staged: FilesStaged) -> None:

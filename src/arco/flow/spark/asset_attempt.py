@@ -32,7 +32,7 @@ from arco.flow.spark.staged_checks import CheckRunner
 from arco.flow.spark.staging import StagedOutput, stage_output
 from arco.flow.spark.table_format import TableContext, WriteTarget
 from arco.flow.spark.user_code import call_asset
-from arco.flow.worker.ports import Lake, LakeTable
+from arco.flow.worker.ports import CatalogTable, TaskCatalog
 
 
 @dataclass
@@ -42,7 +42,7 @@ class AssetAttempt:
     project: Project
     asset: AssetDef
     attempt: RunningAttempt
-    lake: Lake
+    catalog: TaskCatalog
     clock: Clock
     new_session: Callable[[], SparkSession]
     commit_queues: CommitQueues = field(default_factory=CommitQueues)
@@ -53,7 +53,7 @@ class AssetAttempt:
         session = self.attempt.add_session(self.new_session())
         table_context = TableContext(
             session,
-            self.lake,
+            self.catalog,
             commit_queues=self.commit_queues,
             raise_if_stopped=self.attempt.raise_if_stopped,
             changes=self.attempt.column_changes,
@@ -95,9 +95,9 @@ class AssetAttempt:
             if failed_checks(checks):
                 return self._blocked(outputs, checks, warnings, table_context)
             attempt.begin("publishing")
-            for each in outputs:
-                each.published = each.format.publish(each.target, each.staged)
-                self.done.append(output_done(each, table_context.find(each.target.table)))
+            for output in outputs:
+                output.published = output.format.publish(output.target, output.staged)
+                self.done.append(output_done(output, table_context.find(output.target.table)))
         warnings += self._describe(outputs, table_context)
         if not self.asset.strict:
             warnings += self._undeclared_inputs(lineage)
@@ -122,8 +122,8 @@ class AssetAttempt:
         warnings: list[str],
         table_context: TableContext,
     ) -> AttemptOutcome:
-        for each in outputs:
-            each.kept_as = each.format.keep(each.target, each.staged)
+        for output in outputs:
+            output.kept_as = output.format.keep(output.target, output.staged)
         return AttemptOutcome(
             status=TaskStatus.BLOCKED,
             error=_blocked_error(checks, outputs),
@@ -149,9 +149,9 @@ class AssetAttempt:
     def _check(
         self, outputs: list[StagedOutput], table_context: TableContext
     ) -> list[CheckOutcome]:
-        for each in outputs:
-            each.write_metrics.check_partition(each.metrics)
-        runner = CheckRunner(self.project, self.attempt, self.lake, self.clock, self.new_session)
+        for output in outputs:
+            output.write_metrics.check_partition(output.metrics)
+        runner = CheckRunner(self.project, self.attempt, self.catalog, self.clock, self.new_session)
         return [
             outcome
             for each in outputs
@@ -173,12 +173,12 @@ class AssetAttempt:
     def _describe(self, outputs: list[StagedOutput], table_context: TableContext) -> list[str]:
         """Set comment, owner and tags; a failure is a warning, as the data are published."""
         warnings: list[str] = []
-        for each in outputs:
-            table = table_context.find(each.target.table)
+        for output in outputs:
+            table = table_context.find(output.target.table)
             if table is None:
                 continue
             try:
-                self.lake.describe(table, each.target.table_definition())
+                self.catalog.describe(table, output.target.table_definition())
             except ArcoError as problem:
                 warnings.append(f"{table.name} could not be described: {problem}")
         return warnings
@@ -241,7 +241,7 @@ def failed_checks(checks: Iterable[CheckOutcome]) -> list[CheckOutcome]:
     return [each for each in checks if not each.passed and each.severity == "error"]
 
 
-def output_done(output: StagedOutput, table: LakeTable | None) -> OutputResult:
+def output_done(output: StagedOutput, table: CatalogTable | None) -> OutputResult:
     """The result of one output, published or not."""
     target, staged, published = output.target, output.staged, output.published
     ids = {} if table is None else {c.name: c.column_id for c in table.columns if c.column_id}

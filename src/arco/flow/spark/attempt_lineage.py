@@ -20,7 +20,7 @@ from arco.flow.lineage import Dataset, LineageObservation, ReadFact, ResolvedTab
 from arco.flow.lineage.partition_text import MAX_PARTITIONS
 from arco.flow.spark.lineage import Capture
 from arco.flow.spark.table_format import TableContext
-from arco.flow.worker.ports import LakeTable
+from arco.flow.worker.ports import CatalogTable
 
 _MAX_NOTE_CHARS = 1_000
 
@@ -178,7 +178,7 @@ class AttemptLineage:
         lower_case = {name.lower(): each for name, each in ids.items()}
         return ResolvedTable(table.table_id, table.name, {**lower_case, **ids})
 
-    def _table(self, dataset: Dataset) -> LakeTable | None:
+    def _table(self, dataset: Dataset) -> CatalogTable | None:
         """The table with this name, or one known to the task that holds this path."""
         if dataset.name is not None:
             with suppress(Exception):
@@ -205,7 +205,7 @@ def declared_lineage(
     maker: AssetDef | TaskDef,
     table: str,
     task: LeasedTask,
-    find: Callable[[str], LakeTable | None],
+    find: Callable[[str], CatalogTable | None],
     now_ms: int,
 ) -> LineageObserved:
     """The lineage of one table as its definition declares it, if nothing was observed."""
@@ -230,7 +230,7 @@ def declared_lineage(
     )
 
 
-def _table_id(table: LakeTable | None) -> str | None:
+def _table_id(table: CatalogTable | None) -> str | None:
     return None if table is None else table.table_id
 
 

@@ -21,7 +21,7 @@ from arco.flow.spark.jars import Jars, iceberg_jars
 from arco.flow.spark.jvm import java_session, jvm_of
 from arco.flow.spark.session import LOCAL, MEMORY, CatalogSettings, open_session
 from arco.flow.spark.stores import store_settings
-from arco.flow.worker.ports import LakeStore
+from arco.flow.worker.ports import CatalogStore
 
 _EXIT_S = 10
 _REGION = "AWS_REGION"
@@ -35,7 +35,7 @@ class SparkRequirements:
     """What a project reads and writes: catalogs with Iceberg tables, and where external tables lie."""
 
     catalogs: frozenset[str] = frozenset()
-    store: LakeStore = field(default_factory=LakeStore)
+    store: CatalogStore = field(default_factory=CatalogStore)
     elsewhere: tuple[str, ...] = ()
 
 

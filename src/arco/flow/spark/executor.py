@@ -29,7 +29,7 @@ from arco.flow.spark.task_errors import (
     table_hint,
 )
 from arco.flow.spark.user_code import needs_spark
-from arco.flow.worker.ports import AttemptContext, Lake, project_code
+from arco.flow.worker.ports import AttemptContext, TaskCatalog, project_code
 from arco.flow.worker.stdout import log_prints
 
 _POLL_S = 1.0
@@ -41,14 +41,14 @@ class SparkExecutor:
     def __init__(
         self,
         project: Project,
-        lake: Lake,
+        catalog: TaskCatalog,
         opener: Callable[[], SparkSession],
         clock: Clock,
         *,
         poll_s: float = _POLL_S,
     ) -> None:
         """`opener` starts Spark; it is called when the first task needs it, and again if Spark is lost."""
-        self._lake = lake
+        self._catalog = catalog
         self._clock = clock
         self._engine = WorkerSpark(opener)
         self._use(project)
@@ -130,7 +130,7 @@ class SparkExecutor:
                 return requeued_outcome(reason, _published(work))
             where = None if maker is None else maker.where
             text = describe_error(problem, self._project.folder, where)
-            for hint in (table_hint(problem, self._lake.find), memory_hint(problem)):
+            for hint in (table_hint(problem, self._catalog.find), memory_hint(problem)):
                 text = text if hint is None else f"{text}\n{hint}"
             return failed_outcome(text, problem, _published(work))
 
@@ -144,12 +144,12 @@ class SparkExecutor:
             )
         if isinstance(maker, TaskDef):
             session = self._new_session if needs_spark(maker) else None
-            return TaskAttempt(self._project, maker, attempt, self._lake, self._clock, session)
+            return TaskAttempt(self._project, maker, attempt, self._catalog, self._clock, session)
         return AssetAttempt(
             project=self._project,
             asset=maker,
             attempt=attempt,
-            lake=self._lake,
+            catalog=self._catalog,
             clock=self._clock,
             new_session=self._new_session,
             commit_queues=self._commit_queues,

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import BinaryType, DataType
 
-from arco.flow.worker.ports import LakeTable
+from arco.flow.worker.ports import CatalogTable
 
 MASK = "***"
 MAX_ROWS = 20
@@ -55,7 +55,7 @@ class FailingRows:
         return lines
 
 
-def pii_columns(table: LakeTable | None) -> frozenset[str]:
+def pii_columns(table: CatalogTable | None) -> frozenset[str]:
     """The names, in lower case, of the columns of a table that are marked as PII in the catalog."""
     columns = () if table is None else table.columns
     return frozenset(each.name.lower() for each in columns if each.pii_type is not None)

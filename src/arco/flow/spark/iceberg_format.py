@@ -29,7 +29,7 @@ from arco.flow.spark.schema_evolution import (
 )
 from arco.flow.spark.table_format import PublishedVersion, StagedData, TableContext, WriteTarget
 from arco.flow.spark.task_errors import infrastructure_error
-from arco.flow.worker.ports import LakeTable
+from arco.flow.worker.ports import CatalogTable
 
 
 @dataclass
@@ -78,7 +78,7 @@ class IcebergFormat:
         self._dropped: dict[str, tuple[str, ...]] = {}
         self._pending: list[StagedIcebergFiles] = []
 
-    def read(self, table: LakeTable, chosen: PartitionSet) -> DataFrame:
+    def read(self, table: CatalogTable, chosen: PartitionSet) -> DataFrame:
         loaded = self._load(table.name)
         name, current = sql_name(table.name), loaded.current
         if current is None or loaded.has_other_columns:

@@ -41,8 +41,10 @@ class IcebergMerge:
         if tasks.isEmpty():
             return rows
         existing = self.staging.read_tasks(session, tasks)
-        kept = existing.join(self._key_columns(rows), self._key_condition(existing), "left_anti")
-        return kept.select(*self.staging.columns()).unionAll(rows)
+        unchanged = existing.join(
+            self._key_columns(rows), self._key_condition(existing), "left_anti"
+        )
+        return unchanged.select(*self.staging.columns()).unionAll(rows)
 
     def change(self, session: SparkSession, files: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
         """The change that publishes staged files, and the rewritten files that were written for it."""
@@ -98,8 +100,10 @@ class IcebergMerge:
             tasks.add(each)
         existing = self.staging.read_tasks(session, tasks)
         rows = self.staging.read(session, files)
-        kept = existing.join(self._key_columns(rows), self._key_condition(existing), "left_anti")
-        return self.staging.write(kept, distribution="hash")
+        unchanged = existing.join(
+            self._key_columns(rows), self._key_condition(existing), "left_anti"
+        )
+        return self.staging.write(unchanged, distribution="hash")
 
     def _key_columns(self, rows: DataFrame) -> DataFrame:
         return rows.select(

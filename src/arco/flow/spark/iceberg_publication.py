@@ -101,10 +101,10 @@ def keep_unpublished(table: IcebergTable, target: WriteTarget, files: Iterable[A
             break
         table.refresh()
     table.refresh()
-    kept = table.staged(target.attempt.attempt_id)
-    if kept is None:
+    snapshot = table.staged(target.attempt.attempt_id)
+    if snapshot is None:
         raise Unavailable(f"{target.table}: the staged files could not be kept; retry")
-    return int(kept.snapshotId())
+    return int(snapshot.snapshotId())
 
 
 def _delete_duplicates(
@@ -228,8 +228,8 @@ class _Publication:
         """
         if foreign := self._table.foreign_files(row_filter):
             raise Invalid(
-                f"{self._target.table}: the rows of {self._target.partition} should be replaced, but "
-                f"the partition also holds files that no run of this pipeline added: "
+                f"{self._target.table}: the rows of {self._target.partition} cannot be replaced, "
+                f"because the partition also holds files that no run of this pipeline added: "
                 f"{describe_files(foreign)}. "
                 "Remove the rows of these files, or pass --append-again to add the new rows as well"
             )

@@ -264,11 +264,11 @@ class IcebergCatalogs:
 
 def _commit_columns(table: IcebergTable, change: Callable[[], Any]) -> None:
     """Commit a change of columns; attempts at other partitions commit the same at the same time."""
-    for left in range(_TRIES - 1, -1, -1):
+    for tries_left in range(_TRIES - 1, -1, -1):
         try:
             change().commit()
         except Exception as problem:
-            if not left or not is_raised_by(problem, "CommitFailedException"):
+            if not tries_left or not is_raised_by(problem, "CommitFailedException"):
                 raise
             table.refresh()
         else:

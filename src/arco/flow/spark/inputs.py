@@ -38,10 +38,10 @@ class TaskInputs:
         """
         own_tables = {each.table for each in maker.outputs}
         frames: dict[str, DataFrame | None] = {}
-        for each in maker.inputs:
-            chosen = self.partitions(each, maker)
-            is_first = each.table in own_tables and not chosen
-            frames[each.parameter] = None if is_first else self._read(each.table, chosen)
+        for declared in maker.inputs:
+            chosen = self.partitions(declared, maker)
+            is_first = declared.table in own_tables and not chosen
+            frames[declared.parameter] = None if is_first else self._read(declared.table, chosen)
         return frames
 
     def frame(self, input_def: InputDef, maker: AssetDef | TaskDef) -> DataFrame:

@@ -30,7 +30,7 @@ from arco.flow.spark.table_format import (
     attempt_folder,
     attempt_ids_until,
 )
-from arco.flow.worker.ports import LakeColumn, LakeTable
+from arco.flow.worker.ports import CatalogColumn, CatalogTable
 
 _TRIES = 3
 _S3A_FILE_SYSTEM = "S3AFileSystem"
@@ -41,7 +41,7 @@ _MAX_FOOTERS = 64  # a Spark job counts the rows of more files in parallel
 class StagedParquetFiles:
     """Parquet files of an attempt."""
 
-    table: LakeTable
+    table: CatalogTable
     location: str
     listed: tuple[StagedFile, ...]
     schema: StructType
@@ -71,19 +71,23 @@ class ParquetFormat:
 
     def __init__(self, table_context: TableContext) -> None:
         self._session = table_context.session
-        self._lake = table_context.lake
+        self._catalog = table_context.catalog
         self._table_context = table_context
-        self._opened: dict[str, LakeTable] = {}
+        self._opened: dict[str, CatalogTable] = {}
         self._dropped: dict[str, tuple[str, ...]] = {}
 
-    def read(self, table: LakeTable, chosen: PartitionSet) -> DataFrame:
-        now, schema = self._lake.files(table.table_id), _schema(table)
-        read = {key: files for key, files in now.files.items() if not chosen.axes or key in chosen}
+    def read(self, table: CatalogTable, chosen: PartitionSet) -> DataFrame:
+        current_files, schema = self._catalog.files(table.table_id), _schema(table)
+        files_by_key = {
+            key: files
+            for key, files in current_files.files.items()
+            if not chosen.axes or key in chosen
+        }
         self._table_context.opened.setdefault(table.name, set()).update(
-            key for key in read if read[key]
+            key for key in files_by_key if files_by_key[key]
         )
-        root = now.location.rstrip("/")
-        paths = [f"{root}/{each.path}" for files in read.values() for each in files]
+        root = current_files.location.rstrip("/")
+        paths = [f"{root}/{each.path}" for files in files_by_key.values() for each in files]
         if not paths:
             return self._session.createDataFrame([], schema)
         return self._session.read.schema(schema).parquet(*paths)
@@ -95,26 +99,27 @@ class ParquetFormat:
         table = self._table_context.find(target.table)
         if table is None:
             columns = columns_of_new_table(schema, target.table)
-            lake_columns = tuple(map(_lake_column, columns.fields))
-            table = self._lake.make(target.table_definition(lake_columns))
+            new_columns = tuple(map(_catalog_column, columns.fields))
+            table = self._catalog.make(target.table_definition(new_columns))
         else:
             table = self._fit(table, target, schema)
         self._opened[target.table] = self._table_context.tables[target.table] = table
         return _schema(table)
 
-    def _fit(self, table: LakeTable, target: WriteTarget, schema: StructType) -> LakeTable:
+    def _fit(self, table: CatalogTable, target: WriteTarget, schema: StructType) -> CatalogTable:
         """An existing table, with columns for a result."""
-        now = self._lake.files(table.table_id)
-        for key, files in now.files.items():
+        current_files = self._catalog.files(table.table_id)
+        for key, files in current_files.files.items():
             if files:
                 check_partitioning(parse_partition_key(key) or {}, target)
-        before = ExistingTable(_schema(table), bool(now.materials), not any(now.files.values()))
-        plan = fit_columns(schema, before, target, self._table_context.changes)
+        is_empty = not any(current_files.files.values())
+        existing = ExistingTable(_schema(table), bool(current_files.materials), is_empty)
+        plan = fit_columns(schema, existing, target, self._table_context.changes)
         self._dropped[target.table] = plan.dropped
         if plan.retyped:
-            table = self._lake.narrow(table, tuple(each.name for each in plan.retyped))
+            table = self._catalog.narrow(table, tuple(each.name for each in plan.retyped))
         added = (*plan.added, *plan.retyped)
-        return self._lake.widen(table, tuple(map(_lake_column, added))) if added else table
+        return self._catalog.widen(table, tuple(map(_catalog_column, added))) if added else table
 
     def stage(self, target: WriteTarget, frame: DataFrame) -> StagedParquetFiles:
         table = self._opened[target.table]
@@ -142,7 +147,7 @@ class ParquetFormat:
         published = self._send(target, request)
         if dropped := self._dropped.get(target.table):
             # Columns and files are separate changes: columns are dropped after the rows are published.
-            self._table_context.tables[target.table] = self._lake.narrow(staged.table, dropped)
+            self._table_context.tables[target.table] = self._catalog.narrow(staged.table, dropped)
         return PublishedVersion(
             number=published.number, table_rows=published.rows, table_bytes=published.bytes
         )
@@ -155,21 +160,23 @@ class ParquetFormat:
 
     def _send(self, target: WriteTarget, request: FilesStaged) -> FilesPublished:
         """Publish; a retry is safe, as the catalog answers that an attempt is published already."""
-        for left in range(_TRIES - 1, -1, -1):
+        for tries_left in range(_TRIES - 1, -1, -1):
             try:
-                return self._lake.publish(request)
-            except Fenced as lost:
-                now = self._current_files(target)
-                if now.materials.get(target.partition) not in attempt_ids_until(target.attempt):
-                    raise AttemptFenced(f"{target.table}: {lost}") from lost
-                return _published(now)
+                return self._catalog.publish(request)
+            except Fenced as fenced:
+                current_files = self._current_files(target)
+                if current_files.materials.get(target.partition) not in attempt_ids_until(
+                    target.attempt
+                ):
+                    raise AttemptFenced(f"{target.table}: {fenced}") from fenced
+                return _published(current_files)
             except (Unknown, Unavailable):
-                if not left:
+                if not tries_left:
                     raise
         raise AssertionError  # the last try has returned or raised
 
     def _current_files(self, target: WriteTarget) -> TableVersionFiles:
-        return self._lake.files(self._opened[target.table].table_id)
+        return self._catalog.files(self._opened[target.table].table_id)
 
     def _list_files(self, location: str, folder: str) -> list[StagedFile]:
         """The files below a location, with their rows."""
@@ -207,22 +214,22 @@ class ParquetFormat:
         return {str(name): int(count) for name, count in rows.collect()}
 
 
-def _published(now: TableVersionFiles) -> FilesPublished:
-    files = [each for listed in now.files.values() for each in listed]
+def _published(current_files: TableVersionFiles) -> FilesPublished:
+    files = [each for listed in current_files.files.values() for each in listed]
     return FilesPublished(
-        number=now.number,
+        number=current_files.number,
         rows=sum(each.rows for each in files),
         bytes=sum(each.bytes for each in files),
         files=len(files),
     )
 
 
-def _lake_column(field: StructField) -> LakeColumn:
+def _catalog_column(field: StructField) -> CatalogColumn:
     comment = field.metadata.get("comment") if field.metadata else None
-    return LakeColumn(name=field.name, data_type=field.dataType.simpleString(), comment=comment)
+    return CatalogColumn(name=field.name, data_type=field.dataType.simpleString(), comment=comment)
 
 
-def _schema(table: LakeTable) -> StructType:
+def _schema(table: CatalogTable) -> StructType:
     """The columns of a table in Spark's types."""
     if not table.columns:
         raise Invalid(f"{table.name} has no columns in the catalog: add them there first")

@@ -148,6 +148,11 @@ def count_of(metrics: Metrics, name: str) -> int:
     return count if isinstance(count, int) else 0
 
 
+def optional_text(value: object) -> str | None:
+    """A value as text; None stays None."""
+    return None if value is None else str(value)
+
+
 def is_within(rows: int, rule: RowCount) -> bool:
     """Whether a number of rows is within the bounds of a rule, apart from the allowed change."""
     return (rule.least is None or rows >= rule.least) and (rule.most is None or rows <= rule.most)

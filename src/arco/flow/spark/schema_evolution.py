@@ -24,13 +24,13 @@ def add_partition_columns(frame: DataFrame, values: dict[str, str]) -> DataFrame
 
 def check_columns(schema: StructType, table: str) -> None:
     """`Invalid` for a result that no table can hold."""
-    seen: set[str] = set()
+    names: set[str] = set()
     for name in schema.names:
-        if name.lower() in seen:
+        if name.lower() in names:
             raise Invalid(
                 f"{table}: the result has two columns called {name!r}: rename one of them"
             )
-        seen.add(name.lower())
+        names.add(name.lower())
     if not schema.fields:
         raise Invalid(f"{table}: the result has no columns")
 

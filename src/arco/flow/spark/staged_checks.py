@@ -47,6 +47,7 @@ from arco.flow.spark.row_checks import (
     expected_rows,
     failing_condition,
     is_within,
+    optional_text,
     other_checks,
     outcome_of,
 )
@@ -54,7 +55,7 @@ from arco.flow.spark.running_attempt import RunningAttempt
 from arco.flow.spark.staging import StagedOutput
 from arco.flow.spark.table_format import TableContext
 from arco.flow.spark.user_code import replace_tables
-from arco.flow.worker.ports import Lake, LakeTable
+from arco.flow.worker.ports import CatalogTable, TaskCatalog
 
 _MAX_LOGGED_BYTES = 65_536  # of failing rows, in all checks of an attempt
 _STAGED = "arco_staged"
@@ -71,13 +72,13 @@ class CheckRunner:
 
     project: Project
     attempt: RunningAttempt
-    lake: Lake
+    catalog: TaskCatalog
     clock: Clock
     new_session: Callable[[], SparkSession]
     _session: SparkSession | None = field(default=None, init=False)
     _logged_bytes: int = field(default=0, init=False)
 
-    def run(self, output: StagedOutput, table: LakeTable | None) -> list[CheckOutcome]:
+    def run(self, output: StagedOutput, table: CatalogTable | None) -> list[CheckOutcome]:
         """The outcome of each check of an output; failing rows go to the log of the attempt."""
         staged_checks = cache(lambda: self._staged_checks(output, table))
         outcomes: list[CheckOutcome] = []
@@ -126,7 +127,7 @@ class CheckRunner:
         self,
         check: CheckDef,
         output: StagedOutput,
-        table: LakeTable | None,
+        table: CatalogTable | None,
         staged_checks: Callable[[], "StagedChecks"],
     ) -> FailingRows | None:
         condition = failing_condition(check.rule)
@@ -141,9 +142,9 @@ class CheckRunner:
             self._session = self.attempt.add_session(self.new_session())
         return self._session
 
-    def _staged_checks(self, output: StagedOutput, table: LakeTable | None) -> "StagedChecks":
+    def _staged_checks(self, output: StagedOutput, table: CatalogTable | None) -> "StagedChecks":
         session, target = self._check_session(), output.target
-        table_context = TableContext(session, self.lake, tables={target.table: table})
+        table_context = TableContext(session, self.catalog, tables={target.table: table})
         formats = TableFormats(table_context)
         inputs = TaskInputs(self.project, self.attempt.task, table_context, formats)
         return StagedChecks(
@@ -305,9 +306,9 @@ def finding_of(check: CheckDef, result: object, rows: int) -> CheckFinding:
             actual = reported.bad_rows if reported.actual is None else reported.actual
             return CheckFinding(
                 bool(reported.passed),
-                _optional_text(reported.expected),
-                _optional_text(actual),
-                _optional_text(reported.message or None),
+                optional_text(reported.expected),
+                optional_text(actual),
+                optional_text(reported.message or None),
             )
         case bool(passed):
             message = None if passed else "it does not hold"
@@ -331,10 +332,6 @@ def _to_python(value: object) -> object:
     # A Spark column has any attribute, which is another column.
     is_scalar = isinstance(kind, str) and isinstance(shape, tuple) and not shape
     return bool(value) if is_scalar and kind == "b" else value
-
-
-def _optional_text(value: object) -> str | None:
-    return None if value is None else str(value)
 
 
 def _column(frame: DataFrame, name: str, table: str) -> Column:

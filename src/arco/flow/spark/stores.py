@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from arco.core.errors import Unsupported
 from arco.flow.spark.jars import Jars, s3_jars
-from arco.flow.worker.ports import LakeStore
+from arco.flow.worker.ports import CatalogStore
 
 _S3 = ("s3", "s3a")
 _LOCAL = ("", "file")
@@ -56,7 +56,7 @@ class StoreSettings:
 
 
 def store_settings(
-    store: LakeStore,
+    store: CatalogStore,
     elsewhere: tuple[str, ...],
     user_settings: Mapping[str, str],
     region: str | None,
@@ -75,19 +75,19 @@ def store_settings(
 def _check_scheme(scheme: str, *, has_jars: bool) -> None:
     if scheme == "memory":
         raise Unsupported(
-            "the tables lie in the memory of another process, where Spark cannot reach them: start "
-            "that Arco with --root or --store"
+            "the tables are in the memory of the server (memory://), which Spark cannot read: start the "
+            "server with --root or --store"
         )
     if not has_jars:
         needs = f" ({_NEEDS[scheme]})" if scheme in _NEEDS else ""
         raise Unsupported(
-            f"the tables lie on {scheme}://, and Arco brings no jars by which Spark reaches it: name "
-            f"them with --conf spark.jars.packages=...{needs}, and Iceberg's own with them, or use a "
-            "store on S3 or a disk"
+            f"the tables are on {scheme}://, and Arco ships no jars for Spark to read it: pass them "
+            f"with --conf spark.jars.packages=...{needs}, together with Iceberg's own, or use a store on "
+            "S3 or on a disk"
         )
 
 
-def _bucket_settings(store: LakeStore, region: str | None) -> dict[str, str]:
+def _bucket_settings(store: CatalogStore, region: str | None) -> dict[str, str]:
     """Settings for the store's bucket alone; other buckets that user code reads keep the defaults."""
     parts = urlsplit(store.location)
     if parts.scheme not in _S3:
@@ -103,7 +103,7 @@ def _bucket_settings(store: LakeStore, region: str | None) -> dict[str, str]:
     }
 
 
-def _catalog_settings(store: LakeStore, region: str | None) -> dict[str, str]:
+def _catalog_settings(store: CatalogStore, region: str | None) -> dict[str, str]:
     """A region if none is set: S3 clients need one to start, even for stores that ignore it."""
     if region or "s3.endpoint" not in store.settings or "s3.region" in store.settings:
         return {}

@@ -14,7 +14,7 @@ from arco.flow.partition import PartitionSet
 from arco.flow.plan.table_state import ColumnChange
 from arco.flow.spark.commit_queue import CommitQueues
 from arco.flow.spark.jvm import java_session
-from arco.flow.worker.ports import Lake, LakeColumn, LakeTable, NewLakeTable
+from arco.flow.worker.ports import CatalogColumn, CatalogTable, NewCatalogTable, TaskCatalog
 
 _MAX_ATTEMPTS = 1_000
 _UUID_CHARS = 13
@@ -39,9 +39,9 @@ class WriteTarget:
     owner: str | None = None
     tags: tuple[str, ...] = ()
 
-    def table_definition(self, columns: tuple[LakeColumn, ...] = ()) -> NewLakeTable:
+    def table_definition(self, columns: tuple[CatalogColumn, ...] = ()) -> NewCatalogTable:
         """The table as the asset defines it."""
-        return NewLakeTable(
+        return NewCatalogTable(
             name=self.table,
             format=self.format.upper(),
             columns=columns,
@@ -87,7 +87,7 @@ class PublishedVersion:
 class SparkTableFormat(Protocol):
     """Tables of one format, in the session of one task."""
 
-    def read(self, table: LakeTable, chosen: PartitionSet) -> DataFrame:
+    def read(self, table: CatalogTable, chosen: PartitionSet) -> DataFrame:
         """The chosen partitions of the current version of a table, whatever is committed later."""
 
     def open(self, target: WriteTarget, schema: StructType) -> StructType:
@@ -122,18 +122,18 @@ class TableContext:
     """
 
     session: SparkSession
-    lake: Lake
-    tables: dict[str, LakeTable | None] = field(default_factory=dict)
+    catalog: TaskCatalog
+    tables: dict[str, CatalogTable | None] = field(default_factory=dict)
     opened: dict[str, set[str]] = field(default_factory=dict)
     chosen: dict[str, list[PartitionSet]] = field(default_factory=dict)
     changes: list[ColumnChange] = field(default_factory=list)
     commit_queues: CommitQueues = field(default_factory=CommitQueues)
     raise_if_stopped: Callable[[], None] = lambda: None
 
-    def find(self, table: str) -> LakeTable | None:
+    def find(self, table: str) -> CatalogTable | None:
         """A table of the catalog, looked up once for each task."""
         if self.tables.get(table) is None:
-            self.tables[table] = self.lake.find(table)
+            self.tables[table] = self.catalog.find(table)
         return self.tables[table]
 
 

@@ -18,7 +18,7 @@ from arco.flow.spark.inputs import TaskInputs
 from arco.flow.spark.running_attempt import RunningAttempt
 from arco.flow.spark.table_format import TableContext
 from arco.flow.spark.user_code import call_task
-from arco.flow.worker.ports import Lake
+from arco.flow.worker.ports import TaskCatalog
 
 
 class _TaskOutput(NamedTuple):
@@ -36,7 +36,7 @@ class TaskAttempt:
     project: Project
     task: TaskDef
     attempt: RunningAttempt
-    lake: Lake
+    catalog: TaskCatalog
     clock: Clock
     new_session: Callable[[], SparkSession] | None
     done: list[OutputResult] = field(default_factory=list)
@@ -47,7 +47,7 @@ class TaskAttempt:
         if self.new_session is None:
             return self._run(None, None)
         session = self.attempt.add_session(self.new_session())
-        table_context = TableContext(session, self.lake)
+        table_context = TableContext(session, self.catalog)
         self._create_views(table_context)
         lineage = AttemptLineage(session, table_context, self.attempt.task)
         try:
@@ -78,38 +78,38 @@ class TaskAttempt:
         """The observed lineage of a table; without Spark, the declared one."""
         now_ms, task = self.clock.now_ms(), self.attempt.task
         if lineage is None:
-            return declared_lineage(self.task, table, task, self.lake.find, now_ms)
+            return declared_lineage(self.task, table, task, self.catalog.find, now_ms)
         return lineage.event(self.task, _TaskOutput(table, task.partition, values), now_ms)
 
     def _create_schemas(self) -> None:
         """Create the schemas of its outputs; if that fails, the task is still called."""
-        for each in self.attempt.task.outputs:
+        for output in self.attempt.task.outputs:
             try:
-                if self.lake.find(each.table) is None:
-                    self.lake.make_schema(each.table)
+                if self.catalog.find(output.table) is None:
+                    self.catalog.make_schema(output.table)
             except ArcoError as problem:
-                self.attempt.log(f"the schema of {each.table} could not be created: {problem}")
+                self.attempt.log(f"the schema of {output.table} could not be created: {problem}")
 
     def _create_views(self, table_context: TableContext) -> None:
         """A view for each table of `reads`, named like the table without its schema, of any format."""
         formats = TableFormats(table_context)
         inputs = TaskInputs(self.project, self.attempt.task, table_context, formats)
-        for each in self.task.inputs:
+        for declared in self.task.inputs:
             try:
-                inputs.frame(each, self.task).createOrReplaceTempView(each.parameter)
+                inputs.frame(declared, self.task).createOrReplaceTempView(declared.parameter)
             except Invalid as problem:
-                self.attempt.log(f"there is no view {each.parameter}: {problem}")
+                self.attempt.log(f"there is no view {declared.parameter}: {problem}")
 
     def _add_output(self, table: str) -> str | None:
         """Record a table that the task has written; a warning if it does not exist."""
-        lake_table = self.lake.find(table)
-        if lake_table is None:
+        catalog_table = self.catalog.find(table)
+        if catalog_table is None:
             return f"the task declares that it writes {table}, and there is no such table"
         leased = next(each for each in self.attempt.task.outputs if each.table == table)
         self.done.append(
             OutputResult(
                 table=table,
-                table_id=lake_table.table_id,
+                table_id=catalog_table.table_id,
                 partition=self.attempt.task.partition,
                 version=max(leased.attempt.dispatched_at_number, 0),
             )

@@ -30,7 +30,7 @@ from arco.flow.define.table_name import base_name, qualified_name
 from arco.flow.spark.jvm import JvmError, java_errors, java_message
 from arco.flow.spark.session import NoSpark
 from arco.flow.worker.outcome import escape_text
-from arco.flow.worker.ports import LakeTable
+from arco.flow.worker.ports import CatalogTable
 
 _MAX_CHARS = 8_000
 _MAX_FRAMES = 20
@@ -115,7 +115,7 @@ def memory_hint(problem: BaseException) -> str | None:
     return None
 
 
-def table_hint(problem: BaseException, find: Callable[[str], LakeTable | None]) -> str | None:
+def table_hint(problem: BaseException, find: Callable[[str], CatalogTable | None]) -> str | None:
     """How to read a Parquet table, if the code asked Spark for one by its name."""
     if not isinstance(problem, AnalysisException) or problem.getCondition() != _TABLE_NOT_FOUND:
         return None

@@ -17,7 +17,7 @@ from pyspark.sql.udf import UserDefinedFunction
 from arco.core.errors import Invalid
 from arco.flow.define import AssetDef, Context, TaskDef
 from arco.flow.define.sql_query import SqlToken, TableReference, find_table_references, tokenize
-from arco.flow.define.table_name import base_name, qualified_name
+from arco.flow.define.table_name import base_name, full_name
 from arco.flow.spark.jvm import java_session, jvm_of, quote_name
 
 _VIEW = "arco_input"
@@ -72,14 +72,14 @@ def _run_query(
     asset: AssetDef, frames: Mapping[str, DataFrame | None], spark: SparkSession, ctx: Context
 ) -> DataFrame:
     views: dict[str, str] = {}
-    for at, each in enumerate(asset.inputs):
-        frame, view = frames[each.parameter], f"{_VIEW}_{at}"
+    for at, declared in enumerate(asset.inputs):
+        frame, view = frames[declared.parameter], f"{_VIEW}_{at}"
         if frame is None:
-            raise Invalid(f"{asset.where}: a query cannot read its own table {each.table}")
+            raise Invalid(f"{asset.where}: a query cannot read its own table {declared.table}")
         frame.createOrReplaceTempView(view)
-        views.setdefault(each.table, view)
-        if "." not in each.parameter:  # a name that the header gives to a table
-            frame.createOrReplaceTempView(each.parameter)
+        views.setdefault(declared.table, view)
+        if "." not in declared.parameter:  # a name that the header gives to a table
+            frame.createOrReplaceTempView(declared.parameter)
     values = {**{name: str(value) for name, value in ctx.params.items()}, **ctx.partition}
     return spark.sql(replace_parameters(replace_tables(asset.sql or "", views), values))
 
@@ -141,7 +141,7 @@ def replace_tables(sql: str, views: Mapping[str, str]) -> str:
     """
     parts, at = [], 0
     for named in find_table_references(sql):
-        view = views.get(_full_name(named.name))
+        view = views.get(full_name(named.name))
         if view is None or named.then.upper() in _TIME_TRAVEL:
             continue
         parts += [sql[at : named.start], quote_name(view), _alias(named)]
@@ -178,19 +178,12 @@ def _literal(value: str) -> str:
     return f"'{escaped}'"
 
 
-def _full_name(name: str) -> str:
-    try:
-        return qualified_name(name)
-    except Invalid:
-        return name
-
-
 def _alias(named: TableReference) -> str:
     following = named.then.upper()
     is_word = following[:1].isalpha() or following[:1] in ("_", "`")
     if following == _SAMPLE or (is_word and following not in _NO_ALIAS):
         return ""
-    return f" AS {quote_name(base_name(_full_name(named.name)))}"
+    return f" AS {quote_name(base_name(full_name(named.name)))}"
 
 
 def allow_early_udfs() -> None:

@@ -21,7 +21,7 @@ from arco.core.errors import Invalid
 from arco.events.table import ColumnProfile
 from arco.flow.spark.failing_rows import MASK
 from arco.flow.spark.jvm import java_message, quote_name
-from arco.flow.spark.row_checks import ROWS, Metrics, RowChecks, count_of
+from arco.flow.spark.row_checks import ROWS, Metrics, RowChecks, count_of, optional_text
 from arco.flow.spark.table_format import WriteTarget
 
 _NAME = "arco"
@@ -56,8 +56,8 @@ class WriteStatistics:
                 column_name=name,
                 row_count=rows,
                 null_count=rows - count_of(metrics, f"filled_{at}"),
-                min_value=_optional_text(metrics.get(f"least_{at}")),
-                max_value=_optional_text(metrics.get(f"most_{at}")),
+                min_value=optional_text(metrics.get(f"least_{at}")),
+                max_value=optional_text(metrics.get(f"most_{at}")),
             )
             for at, name in enumerate(self.names)
             if name in ids
@@ -163,7 +163,3 @@ def _has_order(data_type: DataType) -> bool:
 
 def _limited_text(function: str, column: str) -> str:
     return f"substring(CAST({function}({column}) AS STRING), 1, {_MAX_VALUE_CHARS})"
-
-
-def _optional_text(value: object) -> str | None:
-    return None if value is None else str(value)

@@ -10,7 +10,7 @@ from arco.flow.define.project import Project
 from arco.flow.publish.wire import FilesPublished, FilesStaged, TableVersionFiles
 
 
-class LakeColumn(msgspec.Struct, frozen=True, kw_only=True):
+class CatalogColumn(msgspec.Struct, frozen=True, kw_only=True):
     """A column of a table; the type is written as Spark writes it."""
 
     name: str
@@ -21,54 +21,54 @@ class LakeColumn(msgspec.Struct, frozen=True, kw_only=True):
     pii_type: str | None = None
 
 
-class LakeTable(msgspec.Struct, frozen=True, kw_only=True):
+class CatalogTable(msgspec.Struct, frozen=True, kw_only=True):
     """A table of the catalog as a worker needs it; `location` is the URL of its files."""
 
     name: str
     table_id: str
     format: str
     location: str
-    columns: tuple[LakeColumn, ...] = ()
+    columns: tuple[CatalogColumn, ...] = ()
 
 
-class NewLakeTable(msgspec.Struct, frozen=True, kw_only=True):
+class NewCatalogTable(msgspec.Struct, frozen=True, kw_only=True):
     """A table to create, with its schema if that does not exist."""
 
     name: str
     format: str
-    columns: tuple[LakeColumn, ...]
+    columns: tuple[CatalogColumn, ...]
     partition_columns: tuple[str, ...] = ()
     comment: str | None = None
     owner: str | None = None
     tags: tuple[str, ...] = ()
 
 
-class LakeStore(msgspec.Struct, frozen=True, kw_only=True):
+class CatalogStore(msgspec.Struct, frozen=True, kw_only=True):
     """The URL of managed tables, and the settings that clients need to reach it; no secrets."""
 
     location: str = ""
     settings: dict[str, str] = {}
 
 
-class Lake(Protocol):
+class TaskCatalog(Protocol):
     """The catalog, called from the thread of a task; every call blocks."""
 
-    def find(self, table: str) -> LakeTable | None:
+    def find(self, table: str) -> CatalogTable | None:
         """A table by its full name, if it exists."""
 
-    def make(self, wanted: NewLakeTable) -> LakeTable:
+    def make(self, wanted: NewCatalogTable) -> CatalogTable:
         """Create a table, or return it if another process has created it."""
 
     def make_schema(self, table: str) -> None:
         """Create the schema of a table if it does not exist."""
 
-    def widen(self, table: LakeTable, columns: tuple[LakeColumn, ...]) -> LakeTable:
+    def widen(self, table: CatalogTable, columns: tuple[CatalogColumn, ...]) -> CatalogTable:
         """Add columns to a table."""
 
-    def narrow(self, table: LakeTable, columns: tuple[str, ...]) -> LakeTable:
+    def narrow(self, table: CatalogTable, columns: tuple[str, ...]) -> CatalogTable:
         """Drop columns of a table."""
 
-    def describe(self, table: LakeTable, wanted: NewLakeTable) -> None:
+    def describe(self, table: CatalogTable, wanted: NewCatalogTable) -> None:
         """Set comment, owner and tags to those of the definition."""
 
     def files(self, table_id: str) -> TableVersionFiles:

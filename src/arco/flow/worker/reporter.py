@@ -112,16 +112,16 @@ class AttemptLog:
                 self._unacknowledged = LogChunk(chunk.number, text)
 
     def _take_lines(self, max_chars: int) -> str:
-        taken: list[str] = []
+        lines: list[str] = []
         chars = 0
         while self._lines and chars < max_chars:
-            taken.append(self._lines.popleft())
-            chars += len(taken[-1])
+            lines.append(self._lines.popleft())
+            chars += len(lines[-1])
         self._pending_chars -= chars
         if self._dropped and not self._lines:
-            taken.append(f"... {self._dropped} lines were left out: too many at once\n")
+            lines.append(f"... {self._dropped} lines were left out: too many at once\n")
             self._dropped = 0
-        return "".join(taken)
+        return "".join(lines)
 
 
 class AttemptReporter:

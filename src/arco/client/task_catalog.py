@@ -1,4 +1,4 @@
-"""The lake over HTTP: tables and files for the threads of tasks, by the native API."""
+"""The catalog that tasks use: tables and their files, read and changed through the native API."""
 
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from arco.client.object_name import ObjectName, parse_table
 from arco.client.transport import ICEBERG
 from arco.core import json
 from arco.core.errors import AlreadyExists, Invalid, NotFound, Unavailable
-from arco.flow.worker.ports import LakeColumn, LakeStore, LakeTable, NewLakeTable
+from arco.flow.worker.ports import CatalogColumn, CatalogStore, CatalogTable, NewCatalogTable
 
 if TYPE_CHECKING:
     from arco.core.runtime import Runtime
@@ -30,23 +30,23 @@ class _IcebergConfig(msgspec.Struct):
     defaults: dict[str, str]
 
 
-class HttpLake:
-    """The catalog of a running Arco; implements `arco.flow.worker.ports.Lake`. Threads may share it."""
+class HttpTaskCatalog:
+    """The catalog of a running server; implements `flow.worker.ports.TaskCatalog`. Threads may share it."""
 
     def __init__(self, url: str, runtime: "Runtime", *, token: str | None = None) -> None:
         self.arco = Arco(url, token, runtime=runtime)
         self._lock = Lock()
-        self._described: set[tuple[str, NewLakeTable]] = set()
+        self._described: set[tuple[str, NewCatalogTable]] = set()
 
     def close(self) -> None:
         """Close the connections."""
         self.arco.close()
 
-    def find(self, table: str) -> LakeTable | None:
+    def find(self, table: str) -> CatalogTable | None:
         info = self._get(table)
-        return None if info is None else _lake_table(table, info)
+        return None if info is None else _catalog_table(table, info)
 
-    def make(self, wanted: NewLakeTable) -> LakeTable:
+    def make(self, wanted: NewCatalogTable) -> CatalogTable:
         properties = {}
         if wanted.partition_columns:
             properties[PARTITION_COLUMNS] = ",".join(wanted.partition_columns)
@@ -76,23 +76,23 @@ class HttpLake:
     def make_schema(self, table: str) -> None:
         self._create_schema(parse_table(table).parent)
 
-    def widen(self, table: LakeTable, columns: tuple[LakeColumn, ...]) -> LakeTable:
+    def widen(self, table: CatalogTable, columns: tuple[CatalogColumn, ...]) -> CatalogTable:
         if not _missing(table, columns):
             return table
         for _ in range(_TRIES):
-            now = self._existing(table.name)
-            missing = _missing(now, columns)
+            current = self._existing(table.name)
+            missing = _missing(current, columns)
             if not missing:
-                return now
+                return current
             try:
                 self.arco.columns.add(table.name, missing)
             except (AlreadyExists, Invalid):
-                then = self.find(table.name)
-                if then is None or _missing(then, columns) == missing:
+                reread = self.find(table.name)
+                if reread is None or _missing(reread, columns) == missing:
                     raise  # no other task was first: the change itself is wrong
         raise Unavailable(f"the columns of {table.name} change all the time: try again")
 
-    def narrow(self, table: LakeTable, columns: tuple[str, ...]) -> LakeTable:
+    def narrow(self, table: CatalogTable, columns: tuple[str, ...]) -> CatalogTable:
         for name in columns:
             try:
                 self.arco.columns.drop(table.name, name)
@@ -100,7 +100,7 @@ class HttpLake:
                 continue  # another task of the same asset has dropped it
         return self._existing(table.name)
 
-    def describe(self, table: LakeTable, wanted: NewLakeTable) -> None:
+    def describe(self, table: CatalogTable, wanted: NewCatalogTable) -> None:
         described = (table.table_id, msgspec.structs.replace(wanted, columns=()))
         with self._lock:
             if described in self._described:
@@ -117,12 +117,12 @@ class HttpLake:
     def publish(self, staged: "FilesStaged") -> "FilesPublished":
         return self.arco.tables.publish_files(staged)
 
-    def store(self) -> LakeStore:
+    def store(self) -> CatalogStore:
         """Where managed tables lie, and how clients reach it."""
         raw = self.arco.transport.get("/v1/config", below=ICEBERG)
         defaults = json.decode(raw, _IcebergConfig).defaults
         settings = {name: value for name, value in defaults.items() if name != LOCATION_ROOT}
-        return LakeStore(location=defaults.get(LOCATION_ROOT, ""), settings=settings)
+        return CatalogStore(location=defaults.get(LOCATION_ROOT, ""), settings=settings)
 
     def _get(self, table: str) -> TableInfo | None:
         try:
@@ -130,7 +130,7 @@ class HttpLake:
         except NotFound:
             return None
 
-    def _existing(self, table: str) -> LakeTable:
+    def _existing(self, table: str) -> CatalogTable:
         existing = self.find(table)
         if existing is None:
             raise NotFound(f"there is no table {table}: it was dropped meanwhile")
@@ -144,7 +144,7 @@ class HttpLake:
             except AlreadyExists:
                 continue
 
-    def _update(self, table: str, info: TableInfo, wanted: NewLakeTable) -> None:
+    def _update(self, table: str, info: TableInfo, wanted: NewCatalogTable) -> None:
         """Change what a definition gives and the catalog has otherwise; the rest is left to people."""
         comment = UNSET if wanted.comment in (None, info.comment) else wanted.comment
         owner = UNSET if wanted.owner in (None, info.owner) else wanted.owner
@@ -154,12 +154,12 @@ class HttpLake:
             self.arco.tables.update(table, comment=comment, owner=owner, tags=tags)
 
 
-def _missing(table: LakeTable, columns: tuple[LakeColumn, ...]) -> list[ColumnDefinition]:
+def _missing(table: CatalogTable, columns: tuple[CatalogColumn, ...]) -> list[ColumnDefinition]:
     existing = {each.name for each in table.columns}
     return [_definition(each) for each in columns if each.name not in existing]
 
 
-def _definition(column: LakeColumn) -> ColumnDefinition:
+def _definition(column: CatalogColumn) -> ColumnDefinition:
     return ColumnDefinition(
         name=column.name,
         data_type=column.data_type,
@@ -168,14 +168,14 @@ def _definition(column: LakeColumn) -> ColumnDefinition:
     )
 
 
-def _lake_table(name: str, info: TableInfo) -> LakeTable:
-    return LakeTable(
+def _catalog_table(name: str, info: TableInfo) -> CatalogTable:
+    return CatalogTable(
         name=name,
         table_id=info.id,
         format=(info.format or "").lower(),
         location=info.location or "",
         columns=tuple(
-            LakeColumn(
+            CatalogColumn(
                 name=each.name,
                 data_type=each.data_type,
                 column_id=each.id,
