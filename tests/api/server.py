@@ -162,10 +162,11 @@ async def _open(
     )
     domains = {domain: SnapshotReader(store, domain) for domain in OTHER_DOMAINS}
     engine = options.engine(reader)
-    if isinstance(engine, SqlEngine):
-        metrics.query.watch(engine.pool)
+    sql_engine = engine if isinstance(engine, SqlEngine) else None
+    if sql_engine is not None:
+        metrics.query.watch(sql_engine.pool)
     flow_store = Store(backend, runtime, scope=scope, role=Role.FLOW, retry=options.retry)
-    flow, coordinator = await open_flow_context(reader, writers, iceberg, flow_store)
+    flow, coordinator = await open_flow_context(reader, writers, iceberg, flow_store, sql_engine)
     services = Services(
         runtime=runtime,
         scope=scope,
