@@ -13,7 +13,7 @@ import httpx2
 
 from arco.access.identity import Identity, NoIdentity
 from arco.api.app import make_app
-from arco.api.health_monitor import ELSEWHERE, CompactionStatus
+from arco.api.health_monitor import ELSEWHERE, CompactionStatus, DiskSpace
 from arco.api.http.asgi import ASGIApp
 from arco.api.http.limits import HttpLimits
 from arco.api.http.server import HttpServer
@@ -64,6 +64,7 @@ class Options:
     engine: Callable[[SnapshotReader], QueryEngine] = OneAnswer
     retry: StoreRetryPolicy | None = None
     compaction: CompactionStatus = ELSEWHERE
+    disk: Callable[[], DiskSpace] | None = None
 
 
 @dataclass(frozen=True)
@@ -186,6 +187,7 @@ async def _open(
         iceberg=iceberg,
         flow=flow,
         compaction=options.compaction,
+        disk=options.disk,
     )
     if options.tracing is not None:
         services = replace(services, tracing=options.tracing)

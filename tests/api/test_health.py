@@ -271,7 +271,9 @@ def refusing(tmp_path: Path) -> Iterator[tuple[Served, Refusing]]:
         stores.append(Refusing(inner))
         return stores[0]
 
-    with served(tmp_path / "store", Options(wrap=wrap)) as api:
+    with served(
+        tmp_path / "store", Options(wrap=wrap, disk=lambda: DiskSpace(5 * 10**9, 10**10))
+    ) as api:
         yield api, stores[0]
 
 
@@ -297,6 +299,14 @@ def test_a_store_that_refuses_all_writes_is_not_ready_and_is_again_when_it_takes
         threading.Event().wait(2.2)  # a look is good for two seconds
         assert http.get("/health").json()["status"] == "ok"
         assert http.get("/health/ready").status_code == 200
+
+
+@dataclass
+class Maintained:
+    """When the maintenance of domains last succeeded."""
+
+    collected_ms: dict[str, int]
+    inspected_ms: dict[str, int]
 
 
 LAST_FOLD = 'arco_compaction_last_success_timestamp_seconds{domain="executions"}'
@@ -332,9 +342,19 @@ def test_merges_and_marks_are_no_successful_compactions(tmp_path: Path) -> None:
 
 def test_gauges_show_waiting_work_and_the_process(refusing: tuple[Served, Refusing]) -> None:
     api, store = refusing
+    gauges = api.services.metrics.health
+    gauges.watch_connections(lambda: 3)
+    gauges.watch_maintenance(Maintained({"catalog": 1_000}, {"search": 2_500}))
+    gauges.watch_spark(lambda: {"driver": 140_000_000, "jvm": 900_000_000})
     with api.client() as http:
         store.refusal = StoreFull("full")
         lines = _gauges(http)
+    assert lines["arco_http_connections"] == "3.0"
+    assert lines["arco_store_free_bytes"] == "5e+09"
+    assert lines['arco_collection_last_success_timestamp_seconds{domain="catalog"}'] == "1.0"
+    assert lines['arco_inspection_last_success_timestamp_seconds{domain="search"}'] == "2.5"
+    assert lines['arco_spark_memory_bytes{process="driver"}'] == "1.4e+08"
+    assert lines['arco_spark_memory_bytes{process="jvm"}'] == "9e+08"
     assert lines["arco_store_writable"] == "0.0"
     assert lines['arco_degraded{code="store_full"}'] == "1.0"
     assert lines['arco_waiting_events{domain="executions"}'] == "0.0"
