@@ -13,7 +13,7 @@ import httpx2
 
 from arco.access.identity import Identity, NoIdentity
 from arco.api.app import make_app
-from arco.api.health_monitor import ELSEWHERE, CompactionStatus
+from arco.api.health_monitor import ELSEWHERE, CompactionStatus, DiskSpace
 from arco.api.http.asgi import ASGIApp
 from arco.api.http.limits import HttpLimits
 from arco.api.http.server import HttpServer
@@ -64,6 +64,7 @@ class Options:
     engine: Callable[[SnapshotReader], QueryEngine] = OneAnswer
     retry: StoreRetryPolicy | None = None
     compaction: CompactionStatus = ELSEWHERE
+    disk: Callable[[], DiskSpace] | None = None
 
 
 @dataclass(frozen=True)
@@ -162,10 +163,11 @@ async def _open(
     )
     domains = {domain: SnapshotReader(store, domain) for domain in OTHER_DOMAINS}
     engine = options.engine(reader)
-    if isinstance(engine, SqlEngine):
-        metrics.query.watch(engine.pool)
+    sql_engine = engine if isinstance(engine, SqlEngine) else None
+    if sql_engine is not None:
+        metrics.query.watch(sql_engine.pool)
     flow_store = Store(backend, runtime, scope=scope, role=Role.FLOW, retry=options.retry)
-    flow, coordinator = await open_flow_context(reader, writers, iceberg, flow_store)
+    flow, coordinator = await open_flow_context(reader, writers, iceberg, flow_store, sql_engine)
     services = Services(
         runtime=runtime,
         scope=scope,
@@ -185,6 +187,7 @@ async def _open(
         iceberg=iceberg,
         flow=flow,
         compaction=options.compaction,
+        disk=options.disk,
     )
     if options.tracing is not None:
         services = replace(services, tracing=options.tracing)

@@ -6,15 +6,21 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import msgspec
+import pyarrow as pa
 import pytest
 
 from arco.catalog.reader import SnapshotReader
+from arco.flow.plan.event_query import FRESH
+from arco.flow.plan.plan import ReadPartitions
 from arco.query.engine import SqlEngine
 from arco.query.limits import QueryLimits
 from tests.api.events import observed, post
 from tests.api.server import Options, Served, served
 from tests.api.test_identity import _identity, token
+from tests.flow.worker.scripted_executor import plan
 from tests.query.workers import sql_processes
 
 URL = "/api/v1/query"
@@ -64,21 +70,100 @@ def _until(condition: Callable[[], bool], seconds: float = 10) -> None:
         time.sleep(0.02)
 
 
-def test_a_query_ends_when_its_caller_hangs_up(sql: Served) -> None:
-    with sql.client() as http:
-        assert http.post(URL, json={"sql": "SELECT 1"}).status_code == 200
-        pool = sql.services.engine.pool  # type: ignore[attr-defined]
-        host, port = sql.url.removeprefix("http://").split(":")
-        body = json.dumps({"sql": ENDLESS}).encode()
-        with socket.create_connection((host, int(port))) as caller:
-            head = f"POST {URL} HTTP/1.1\r\nHost: {host}:{port}\r\n"
-            head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-            caller.sendall(head.encode() + body)
-            _until(lambda: pool.busy == 1)
-        # Long before the query's own time is over.
-        _until(lambda: pool.busy == 0, 8)
-        assert sql_processes() == []
-        assert http.post(URL, json={"sql": "SELECT 1"}).status_code == 200
+class _EndlessRunReads(SqlEngine):
+    """Every query over the runs of pipelines is endless once `is_slow` is set."""
+
+    is_slow = False
+
+    async def query(
+        self,
+        sql: str,
+        *,
+        as_of: str | None = None,
+        freshness: str | None = None,
+        caller: str | None = None,
+    ) -> pa.Table:
+        text = ENDLESS if self.is_slow and " system." in sql else sql
+        return await super().query(text, as_of=as_of, freshness=freshness, caller=caller)
+
+
+def _slow_engine(reader: SnapshotReader) -> SqlEngine:
+    return _EndlessRunReads(reader, limits=LIMITS)
+
+
+def _plan() -> object:
+    reads = (ReadPartitions(table="default.a.b", partitions=("",)),)
+    return msgspec.to_builtins(msgspec.structs.replace(plan("a"), reads=reads))
+
+
+_STATE = ("POST", "/api/v1/flow/state", {"tables": ["default.a.b"]})
+_OLD_RUN = ("GET", "/api/v1/runs/old", None)
+_OLD_LOG = ("GET", "/api/v1/runs/old/tasks/a/logs", None)
+_SLOW_READS = [
+    ("POST", URL, {"sql": ENDLESS}),
+    ("POST", URL, {"sql": ENDLESS, "freshness": FRESH}),
+    _STATE,
+    _OLD_RUN,
+    _OLD_LOG,
+]
+_SLOW_REQUESTS = [
+    _STATE,
+    _OLD_RUN,
+    _OLD_LOG,
+    ("POST", "/api/v1/runs/old/cancel", {}),
+    ("POST", "/api/v1/runs/old/retry", {}),
+    ("POST", "/api/v1/runs", {"plan": _plan()}),
+]
+
+
+def test_a_read_by_sql_ends_when_its_caller_hangs_up(tmp_path: Path) -> None:
+    with (
+        served(tmp_path / "store", Options(engine=_slow_engine)) as running,
+        running.client() as http,
+    ):
+        engine: Any = running.services.engine
+        engine.is_slow = True
+        host, port = running.url.removeprefix("http://").split(":")
+        for method, path, document in _SLOW_READS:
+            assert http.post(URL, json={"sql": "SELECT 1"}).status_code == 200
+            body = b"" if document is None else json.dumps(document).encode()
+            with socket.create_connection((host, int(port))) as caller:
+                head = f"{method} {path} HTTP/1.1\r\nHost: {host}:{port}\r\n"
+                head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+                caller.sendall(head.encode() + body)
+                _until(lambda: engine.pool.busy > 0)
+            # Long before the query's own time is over.
+            _until(lambda: (engine.pool.busy, engine.pool.queued) == (0, 0), 8)
+            assert sql_processes() == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "document"), _SLOW_REQUESTS, ids=[path for _, path, _ in _SLOW_REQUESTS]
+)
+def test_a_caller_with_slow_requests_of_runs_does_not_hold_up_another(
+    tmp_path: Path, method: str, path: str, document: dict[str, object] | None
+) -> None:
+    options = Options(engine=_slow_engine, identity=_identity, hosts=None)
+    with (
+        served(tmp_path / "store", options) as running,
+        running.client(headers=token("user:eve")) as eve,
+        running.client(headers=token("user:ann")) as ann,
+        ThreadPoolExecutor(3) as threads,
+    ):
+        engine: Any = running.services.engine
+        engine.is_slow = True
+        documents = [
+            {**(document or {}), "run_key": run_key} if path.endswith("/runs") else document
+            for run_key in "abc"
+        ]
+        slow = [threads.submit(eve.request, method, path, json=each) for each in documents]
+        _until(lambda: engine.pool.queued > 0)
+        began = time.monotonic()
+        assert ann.post(URL, json={"sql": "SELECT 1"}).status_code == 200
+        assert time.monotonic() - began < 10  # it waited for none of them
+        assert engine.pool.busy == 1
+        engine.pool.close()
+        assert all(each.result().status_code >= 400 for each in slow)
 
 
 def test_a_caller_with_ten_slow_queries_does_not_hold_up_another(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The health report, the reasons to be degraded, and the lag of each domain."""
 
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -27,7 +28,7 @@ from arco.core.clock import utc
 from arco.core.errors import ArcoError, Denied, StoreFull, StoreReadOnly, Unavailable
 from arco.core.runtime import Runtime
 from arco.storage.backend import Backend
-from tests.api.compaction import compact
+from tests.api.compaction import compact, merge_and_mark
 from tests.api.events import observed, post, started
 from tests.api.server import Options, Served, served
 from tests.api.slow_store import Slow
@@ -270,7 +271,9 @@ def refusing(tmp_path: Path) -> Iterator[tuple[Served, Refusing]]:
         stores.append(Refusing(inner))
         return stores[0]
 
-    with served(tmp_path / "store", Options(wrap=wrap)) as api:
+    with served(
+        tmp_path / "store", Options(wrap=wrap, disk=lambda: DiskSpace(5 * 10**9, 10**10))
+    ) as api:
         yield api, stores[0]
 
 
@@ -298,12 +301,60 @@ def test_a_store_that_refuses_all_writes_is_not_ready_and_is_again_when_it_takes
         assert http.get("/health/ready").status_code == 200
 
 
+@dataclass
+class Maintained:
+    """When the maintenance of domains last succeeded."""
+
+    collected_ms: dict[str, int]
+    inspected_ms: dict[str, int]
+
+
+LAST_FOLD = 'arco_compaction_last_success_timestamp_seconds{domain="executions"}'
+
+
+def _gauges(http: httpx2.Client) -> dict[str, str]:
+    """The samples of a scrape, by name and labels."""
+    text = http.get("/metrics").text
+    return dict(each.rsplit(" ", 1) for each in text.splitlines() if not each.startswith("#"))
+
+
+def test_merges_and_marks_are_no_successful_compactions(tmp_path: Path) -> None:
+    options = Options(limits=HttpLimits(ready_ms=30_000))
+    with served(tmp_path / "store", options) as api, api.client() as http:
+        assert LAST_FOLD not in _gauges(http)
+        post(http, started())
+        compact(api)
+        before_s = time.time()
+        threading.Event().wait(2.2)  # an observation is used for two seconds
+        first = float(_gauges(http)[LAST_FOLD])
+        assert 0 <= before_s - first < 60
+        merge_and_mark(api, "executions", marks=10)
+        threading.Event().wait(2.2)
+        assert float(_gauges(http)[LAST_FOLD]) == first
+    with served(tmp_path / "store", options) as api, api.client() as http:
+        assert float(_gauges(http)[LAST_FOLD]) == first  # below eleven other manifests
+        post(http, started())
+        compact(api)
+        merge_and_mark(api, "executions")
+        threading.Event().wait(2.2)
+        assert float(_gauges(http)[LAST_FOLD]) > first
+
+
 def test_gauges_show_waiting_work_and_the_process(refusing: tuple[Served, Refusing]) -> None:
     api, store = refusing
+    gauges = api.services.metrics.health
+    gauges.watch_connections(lambda: 3)
+    gauges.watch_maintenance(Maintained({"catalog": 1_000}, {"search": 2_500}))
+    gauges.watch_spark(lambda: {"driver": 140_000_000, "jvm": 900_000_000})
     with api.client() as http:
         store.refusal = StoreFull("full")
-        gauges = http.get("/metrics").text
-    lines = dict(each.rsplit(" ", 1) for each in gauges.splitlines() if not each.startswith("#"))
+        lines = _gauges(http)
+    assert lines["arco_http_connections"] == "3.0"
+    assert lines["arco_store_free_bytes"] == "5e+09"
+    assert lines['arco_collection_last_success_timestamp_seconds{domain="catalog"}'] == "1.0"
+    assert lines['arco_inspection_last_success_timestamp_seconds{domain="search"}'] == "2.5"
+    assert lines['arco_spark_memory_bytes{process="driver"}'] == "1.4e+08"
+    assert lines['arco_spark_memory_bytes{process="jvm"}'] == "9e+08"
     assert lines["arco_store_writable"] == "0.0"
     assert lines['arco_degraded{code="store_full"}'] == "1.0"
     assert lines['arco_waiting_events{domain="executions"}'] == "0.0"

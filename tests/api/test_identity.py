@@ -14,6 +14,7 @@ from arco.api.app import make_routes
 from arco.api.http.snapshots import SnapshotReads
 from arco.core.runtime import Runtime, system_runtime
 from arco.core.scope import Scope
+from tests.api.events import ledger, post, started
 from tests.api.server import Options, Served, served
 
 KEY = bytes(range(32))
@@ -52,6 +53,18 @@ def test_a_caller_with_a_token_acts_under_its_name(guarded: Served) -> None:
     with guarded.client(headers=token("client:loader")) as http:
         made = http.post("/api/v1/catalogs", json={"name": "theirs"}).json()
     assert (made["created_by"], made["owner"]) == ("client:loader", "client:loader")
+
+
+def test_an_event_records_the_caller_that_sent_it_and_not_one_that_it_names(
+    guarded: Served,
+) -> None:
+    for name, key in (("client:loader", None), ("user:ana", "k-1")):
+        with guarded.client(headers=token(name)) as http:
+            [event_id] = post(http, started(), key=key).json()["event_ids"]
+            claimed = post(http, started(caller="user:eve"))
+        [caller] = {each.caller for each in ledger(guarded) if each.event_id == event_id}
+        assert caller == name
+        assert (claimed.status_code, "caller" in claimed.text) == (422, True)
 
 
 def test_a_token_of_another_workspace_is_403(guarded: Served) -> None:

@@ -1,10 +1,12 @@
 """The processes below a server, and events to give them something to do."""
 
 import asyncio
+import os
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import httpx2
@@ -62,7 +64,8 @@ class EventClient:
     async def metric(self, name: str) -> float:
         text = (await self.http.get("/metrics")).text
         return sum(
-            float(value) for value in re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE)
+            float(value)
+            for value in re.findall(rf"^{re.escape(name)}(?:{{.*}})? (\S+)$", text, re.MULTILINE)
         )
 
 
@@ -109,6 +112,35 @@ def worker_of(pid: int) -> int:
 def jvm_of(pid: int) -> int:
     (jvm,) = [each for each, command in of_spark(pid).items() if "SparkSubmit" in command]
     return jvm
+
+
+def environment(pid: int) -> str:
+    """What a process was started with; empty once it has ended."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+@contextmanager
+def spark_environments() -> Iterator[dict[int, tuple[str, str]]]:
+    """The commands and environments of all processes of Spark that are started below us in the block."""
+    before, is_over = of_spark(os.getpid()), Event()
+    started_processes: dict[int, tuple[str, str]] = {}
+
+    def watch() -> None:
+        while not is_over.wait(0.1):
+            for pid, command in of_spark(os.getpid()).items():
+                if pid not in before and (variables := environment(pid)):
+                    started_processes[pid] = (command, variables)
+
+    watcher = Thread(target=watch)
+    watcher.start()
+    try:
+        yield started_processes
+    finally:
+        is_over.set()
+        watcher.join()
 
 
 def niceness(pid: int) -> int:

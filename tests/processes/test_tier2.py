@@ -13,16 +13,19 @@ from tests.processes.deployment import TOKEN
 from tests.processes.server import Server, eventually, running
 from tests.processes.spark_child import (
     PATIENCE_S,
+    environment,
     is_running,
     jvm_of,
     niceness,
     of_spark,
+    spark_environments,
     talking,
     worker_of,
 )
 
 # Empty counts as not set. What is tested is what becomes of events, not how long they gather.
 SPARK = {"ARCO_NO_SPARK": "", "ARCO_COMPACT_EVERY": "0"}
+CANARY = "a-secret-that-spark-does-not-need"
 
 
 def up(root: Path, *flags: str, **variables: str) -> Server:
@@ -43,8 +46,9 @@ def java_that(folder: Path, *lines: str) -> str:
 async def test_a_niced_child_compacts_and_never_outlives_its_parent(
     tmp_path: Path,
 ) -> None:
-    server = up(tmp_path / "store", **SPARK)
+    server = up(tmp_path / "store", **SPARK, DB_PASSWORD=CANARY)
     async with running(server), talking(server) as at:
+        assert CANARY in environment(server.pid)
         assert of_spark(server.pid) == {}  # nothing to compact, nothing at rest
         assert (await at.health())["compaction"]["state"] == "waiting"
         await at.send("a", "b")
@@ -55,6 +59,14 @@ async def test_a_niced_child_compacts_and_never_outlives_its_parent(
 
         left = of_spark(server.pid)
         assert len(left) >= 3  # or this shows nothing: child, JVM, workers
+        assert {worker_of(server.pid), jvm_of(server.pid)} < left.keys()
+        for pid, command in left.items():
+            assert CANARY not in environment(pid), command
+        for process in ("driver", "jvm", "python_workers"):
+            memory = await at.metric(f'arco_spark_memory_bytes{{process="{process}"}}')
+            assert 10e6 < memory < 10e9, process
+        assert await at.metric("arco_http_connections") == 1
+        assert await at.metric("arco_store_free_bytes") > 0
         server.kill()
 
         async def look() -> bool:
@@ -84,9 +96,14 @@ async def test_once_compacts_all_there_is_and_then_does_not_even_start_spark(
     server = up(tmp_path / "store")
     async with running(server), talking(server) as at:
         await at.send("a", "b")
-        run = arco("compactor", "--once", "--root", tmp_path / "store", "--no-fsync")
+        with spark_environments() as spark:
+            flags = ("--once", "--root", tmp_path / "store", "--no-fsync")
+            run = arco("compactor", *flags, DB_PASSWORD=CANARY)
         assert (run.returncode, run.stderr) == (0, "")
         assert run.stdout.startswith("Compacted 2 events in 1 commits: ")
+        assert any("SparkSubmit" in command for command, _ in spark.values())
+        assert any("spark.daemon" in command for command, _ in spark.values())
+        assert all(CANARY not in variables for _, variables in spark.values())
         assert await at.executions() == ["a", "b"]
     second_run = arco("compactor", "--once", "--root", tmp_path / "store")
     assert (second_run.returncode, second_run.stdout) == (0, "There is nothing to compact.\n")

@@ -88,6 +88,10 @@ def test_a_compactor_collects_only_with_the_flag(root: Path) -> None:
     listed = 'arco_store_requests_total{outcome="ok",verb="list"}'
     with compacting(root, "--collect-every", SOON) as collector:
         collector.await_metric(listed)
+        for what in ("collection", "inspection"):
+            last_success = f'arco_{what}_last_success_timestamp_seconds{{domain="catalog"}}'
+            collector.await_metric(last_success)
+            assert 0 <= time.time() - collector.count(last_success) < 60
         assert "arco_background_failures_total{" not in collector.metrics()
     with compacting(root) as quiet:
         time.sleep(2)

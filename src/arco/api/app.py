@@ -1,6 +1,7 @@
 """The application: the native API and the Iceberg REST catalog behind one edge."""
 
 from arco.api.context import HandlerContext
+from arco.api.fold_times import FoldTimes
 from arco.api.health import HealthChecks
 from arco.api.health_monitor import HealthMonitor, HealthSources, LagReader
 from arco.api.http.asgi import ASGIApp
@@ -71,6 +72,7 @@ def make_routes(services: Services, reads: SnapshotReads) -> tuple[AnyRoute, ...
     sources = HealthSources(
         runtime=services.runtime,
         lags=LagReader(services.runtime, services.domains),
+        folds=FoldTimes(services.runtime, services.domains),
         store=services.reader.store,
         compaction=services.compaction,
         ready_ms=services.limits.ready_ms,

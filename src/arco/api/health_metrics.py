@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from typing import Protocol
 
 from msgspec import UNSET
@@ -113,23 +114,25 @@ class HealthMetrics(Collector):
             )
         if observation.domains is not None:
             yield from _domain_gauges(observation.domains, sources)
+        folded_ms = {name: _ms(at) for name, at in observation.last_folds.items()}
+        yield _times("arco_compaction", "Events were last compacted.", folded_ms)
 
 
 def _domain_gauges(domains: tuple[DomainLag, ...], sources: HealthSources) -> Iterator[Metric]:
     events = _by_domain("arco_waiting_events", "Events that are not published yet, estimated.")
     segments = _by_domain("arco_waiting_segments", "Segments of the ledger with such events.")
     seconds = _by_domain("arco_waiting_seconds", "How long the oldest has waited; 0 for none.")
-    published_ms = dict[str, int]()
     for each in domains:
         oldest, name = each.oldest_received_at, (each.domain,)
         waited_ms = 0 if oldest is UNSET else age_ms(oldest, sources.runtime.clock)
         events.add_metric(name, each.waiting_events)
         segments.add_metric(name, each.waiting_segments)
         seconds.add_metric(name, waited_ms / 1000)
-        if each.published_at is not UNSET:
-            published_ms[each.domain] = round(each.published_at.timestamp() * 1000)
     yield from (events, segments, seconds)
-    yield _times("arco_compaction", "Events were last compacted.", published_ms)
+
+
+def _ms(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)
 
 
 def _by_domain(name: str, what: str) -> GaugeMetricFamily:

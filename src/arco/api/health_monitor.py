@@ -6,12 +6,14 @@ lists nothing, and writes nothing.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from msgspec import UNSET, UnsetType
 
+from arco.api.fold_times import FoldTimes
 from arco.api.http.reply import Reply
 from arco.api.http.request import Call, QueryParams
 from arco.api.responses import ResponseModel
@@ -170,10 +172,11 @@ class HealthObservation:
     """What was observed.
 
     `domains` is None if the lags could not be read. `refusal` is why the store accepts no writes.
-    `compactor` is None if no other process compacts.
+    `compactor` is None if no other process compacts. `last_folds` is when each domain was last folded.
     """
 
     domains: tuple[DomainLag, ...] | None
+    last_folds: Mapping[str, datetime] = field(default_factory=dict)
     refusal: ArcoError | None = None
     disk: DiskSpace | None = None
     compactor: RemoteCompaction | None = None
@@ -185,6 +188,7 @@ class HealthSources:
 
     runtime: Runtime
     lags: LagReader
+    folds: FoldTimes
     store: Store
     compaction: CompactionStatus
     ready_ms: float
@@ -222,8 +226,13 @@ class HealthMonitor:
         reads: tuple[Any, ...] = (self._domains(), self._probe_writes(), self._compactor())
         domains, _, compactor = await self.sources.runtime.tasks.gather(*reads)
         disk = None if self.sources.disk is None else self.sources.disk()
+        await self._update_folds()
         return HealthObservation(
-            domains=domains, refusal=self._refusal, disk=disk, compactor=compactor
+            domains=domains,
+            last_folds=self.sources.folds.last_folds,
+            refusal=self._refusal,
+            disk=disk,
+            compactor=compactor,
         )
 
     async def _domains(self) -> tuple[DomainLag, ...] | None:
@@ -232,6 +241,11 @@ class HealthMonitor:
             return await sources.runtime.tasks.deadline(sources.ready_ms, sources.lags.read())
         except (ArcoError, TimeoutError):
             return None
+
+    async def _update_folds(self) -> None:
+        sources = self.sources
+        with suppress(ArcoError, TimeoutError):  # the next observation goes on where this one ended
+            await sources.runtime.tasks.deadline(sources.ready_ms, sources.folds.update())
 
     async def _probe_writes(self) -> None:
         """Find out whether the store accepts writes; probe one that does less often."""

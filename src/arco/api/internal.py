@@ -12,6 +12,7 @@ import msgspec
 
 from arco.access.authorization import Operation
 from arco.access.identity import Identity
+from arco.api.fold_times import FoldTimes
 from arco.api.health import HealthChecks, health_routes
 from arco.api.health_monitor import (
     ELSEWHERE,
@@ -136,9 +137,11 @@ def make_internal_app(services: InternalServices) -> ASGIApp:
         is_internal=True,
     )
     store = services.store
+    domains = {name: SnapshotReader(store, name) for name in TIER2}
     sources = HealthSources(
         runtime=services.runtime,
-        lags=LagReader(services.runtime, {name: SnapshotReader(store, name) for name in TIER2}),
+        lags=LagReader(services.runtime, domains),
+        folds=FoldTimes(services.runtime, domains),
         store=store,
         compaction=services.compaction,
         ready_ms=services.limits.ready_ms,

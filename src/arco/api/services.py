@@ -15,7 +15,8 @@ from arco.catalog.format_router import FormatRouter
 from arco.catalog.reader import SnapshotReader
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
-from arco.flow.coordinator.ports import Coordinator, RunReader
+from arco.flow.coordinator.coordinator import RunCoordinator
+from arco.flow.coordinator.ports import RunReader
 from arco.flow.publish.tables import ParquetTables
 from arco.iceberg.service import Iceberg
 from arco.ledger.idempotency import DEFAULT_LIFE_MS, Idempotency
@@ -54,7 +55,7 @@ class QueryEngine(Protocol):
 class FlowContext:
     """What the routes of pipelines need: the coordinator, finished runs, and plain Parquet tables."""
 
-    coordinator: Coordinator
+    coordinator: RunCoordinator
     runs: RunReader
     tables: ParquetTables
 

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import Run, arco
+from tests.processes.spark_child import spark_environments
 
 SHOP = Path(__file__).parents[3] / "examples" / "shop"
+CANARY = "a-secret-of-arco"
 BLOCKED = {"silver.web_events@ds=2026-01-08", "gold.conversion@ds=2026-01-08"}
 
 pytestmark = [pytest.mark.xdist_group("spark-commands"), pytest.mark.timeout(900)]
@@ -30,7 +32,10 @@ def test_a_new_project_runs_and_then_has_nothing_to_do(tmp_path: Path) -> None:
     assert arco("init", folder).returncode == 0
     flags = ("--format", "parquet", "--project", str(folder), *root)
 
-    run = arco("run", *flags)
+    with spark_environments() as spark:
+        run = arco("run", *flags, ARCO_SERVICE_TOKEN=CANARY)
+    assert any("SparkSubmit" in command for command, _ in spark.values())
+    assert all(CANARY not in variables for _, variables in spark.values())
     assert run.returncode == 0, run.stdout + run.stderr
     assert "silver.visits        ds=2026-01-01..2026-01-05 (5)" in run.stdout
     assert run.stderr == ""

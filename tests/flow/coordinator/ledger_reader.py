@@ -35,14 +35,16 @@ class LedgerReader:
         rows: list[dict[str, Any]] = folded.to_pylist()
         return rows
 
-    async def state(self, tables: Sequence[str], files_of: Sequence[str] = ()) -> PlanningState:
+    async def state(
+        self, tables: Sequence[str], files_of: Sequence[str] = (), *, caller: str | None = None
+    ) -> PlanningState:
         rows = await self.rows("partitions")
         return PlanningState(number=0, tables={name: self._table(name, rows) for name in tables})
 
     async def unfinished(self) -> tuple[StoredRun, ...]:
         return tuple(each for each in await self._runs() if not each.is_over)
 
-    async def run(self, run_id: str) -> StoredRun | None:
+    async def run(self, run_id: str, *, caller: str | None = None) -> StoredRun | None:
         return next((each for each in await self._runs() if each.run_id == run_id), None)
 
     def _table(self, name: str, rows: list[dict[str, Any]]) -> TableState:

@@ -147,7 +147,7 @@ def test_runs_are_not_collected_while_unfinished_ones_cannot_be_read() -> None:
         async def unfinished(self) -> tuple[StoredRun, ...]:
             raise Unavailable("too much was not compacted")
 
-        async def run(self, run_id: str) -> StoredRun | None:
+        async def run(self, run_id: str, *, caller: str | None = None) -> StoredRun | None:
             return StoredRun(run_id, RunStatus.SUCCESS, is_over=True)
 
     async def scenario(setup: CoordinatorSetup) -> None:

@@ -84,6 +84,7 @@ def _state(on: FlowStateHandlers) -> tuple[AnyRoute, ...]:
             QueryParams,
             ResponseSpec(200, "The state of the tables.", PlanningState),
             body=json_body(FlowStateRequest, {"tables": ["default.silver.orders"]}),
+            runs_sql=True,
         ),
         _change(
             f"{API}/partition-values",
@@ -121,11 +122,20 @@ def _run_reads(on: RunHandlers) -> tuple[AnyRoute, ...]:
     )
     return (
         read_route(_RUNS, Operation.LIST_RUNS, on.page, RunListQuery, runs, runs_sql=True),
-        read_route(_RUN, Operation.GET_RUN, on.get, RunQueryParams, run, long_polls=True),
+        read_route(
+            _RUN, Operation.GET_RUN, on.get, RunQueryParams, run, runs_sql=True, long_polls=True
+        ),
         read_route(
             f"{_RUN}/tasks", Operation.LIST_RUN_TASKS, on.tasks, TaskListQuery, tasks, runs_sql=True
         ),
-        read_route(f"{_RUN}/tasks/{{task}}/logs", Operation.GET_TASK_LOG, on.log, LogQuery, log),
+        read_route(
+            f"{_RUN}/tasks/{{task}}/logs",
+            Operation.GET_TASK_LOG,
+            on.log,
+            LogQuery,
+            log,
+            runs_sql=True,
+        ),
     )
 
 

@@ -122,7 +122,8 @@ class RunHandlers:
         """Carry out a plan; answered once it is durable. The same run key again is the same run."""
         by = _by(call.principal, call.body.triggered_by)
         request = structs.replace(call.body, triggered_by=by)
-        return Reply(200, json.encode(await self._coordinator.submit(request)))
+        view = await self._coordinator.submit(request, caller=call.caller)
+        return Reply(200, json.encode(view))
 
     async def page(self, call: Call[RunListQuery, None]) -> Reply:
         """All runs, latest first."""
@@ -138,14 +139,14 @@ class RunHandlers:
         run_id, query = call.path_params["run_id"], call.query
 
         async def ask(wait_ms: int) -> RunView:
-            return await self._coordinator.get_run(run_id, query.since, wait_ms)
+            return await self._coordinator.get_run(run_id, query.since, wait_ms, caller=call.caller)
 
         try:
             view = await self._polls.until(
                 call, query.wait_ms, ask, lambda view: view.number > query.since
             )
         except NotFound:
-            view = _view(await self._stored(run_id))
+            view = _view(await self._stored(run_id, call.caller))
         return Reply(200, json.encode(view))
 
     async def tasks(self, call: Call[TaskListQuery, None]) -> Reply:
@@ -158,22 +159,21 @@ class RunHandlers:
     async def cancel(self, call: Call[QueryParams, CancelRunRequest]) -> Reply:
         """Stop a run for good; what is published stays published."""
         by = _by(call.principal, call.body.by) or call.principal.name
-        return Reply(
-            200, json.encode(await self._coordinator.cancel(call.path_params["run_id"], by))
-        )
+        view = await self._coordinator.cancel(call.path_params["run_id"], by, caller=call.caller)
+        return Reply(200, json.encode(view))
 
     async def retry(self, call: Call[QueryParams, RetryRunRequest]) -> Reply:
         """A new run of what did not succeed in a run that is over."""
         request = call.body
         view = await self._coordinator.retry(
-            call.path_params["run_id"], request.worker, request.plan
+            call.path_params["run_id"], request.worker, request.plan, caller=call.caller
         )
         return Reply(200, json.encode(view))
 
     async def log(self, call: Call[LogQuery, None]) -> Reply:
         """What an attempt at a task has logged."""
         run_id, key, query = call.path_params["run_id"], call.path_params["task"], call.query
-        last, is_over = await self._last_attempt(run_id, key)
+        last, is_over = await self._last_attempt(run_id, key, call.caller)
         attempt = query.attempt or max(last, 1)
         if attempt > max(last, 1):
             raise task_not_found(
@@ -192,19 +192,19 @@ class RunHandlers:
         )
         return Reply(200, json.encode(log))
 
-    async def _last_attempt(self, run_id: str, key: str) -> tuple[int, bool]:
+    async def _last_attempt(self, run_id: str, key: str, caller: str) -> tuple[int, bool]:
         """The number of a task's last attempt, and whether it has ended."""
         try:
-            view = await self._coordinator.get_run(run_id)
+            view = await self._coordinator.get_run(run_id, caller=caller)
         except NotFound:
-            view = _view(await self._stored(run_id))
+            view = _view(await self._stored(run_id, caller))
         task = next((each for each in view.changed if each.key == key), None)
         if task is None:
             raise task_not_found(f"the run has no task {key[:255]!r}")
         return task.attempt, task.status in ENDED_STATUSES
 
-    async def _stored(self, run_id: str) -> StoredRun:
-        run = await self._context.runs.run(run_id)
+    async def _stored(self, run_id: str, caller: str) -> StoredRun:
+        run = await self._context.runs.run(run_id, caller=caller)
         if run is None:
             raise run_not_found(f"there is no run {run_id[:80]!r}")
         return run

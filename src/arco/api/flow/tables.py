@@ -63,7 +63,7 @@ class FlowStateHandlers:
     async def state(self, call: Call[QueryParams, FlowStateRequest]) -> Reply:
         """What is known of the partitions of some tables, acknowledged facts included."""
         request = call.body
-        state = await self._coordinator.state(request.tables, request.files_of)
+        state = await self._coordinator.state(request.tables, request.files_of, caller=call.caller)
         return Reply(200, json.encode(state))
 
     async def change_values(self, call: Call[QueryParams, ValuesChange]) -> Reply:

@@ -180,11 +180,12 @@ class Dispatcher:
         self, route: AnyRoute, call: Call[Any, Any], receive: Receive, exchange: Exchange
     ) -> Reply:
         """The handler's reply. A long poll is not counted as in flight, and sees its client disconnect."""
+        if route.long_polls:
+            exchange.leave_in_flight()
         if route.runs_sql:
             return await self._while_connected(route.handler(call), receive)
         if not route.long_polls:
             return await route.handler(call)
-        exchange.leave_in_flight()
         call.disconnected = self._tasks.event()
         listener = self._tasks.spawn(wait_for_disconnect(receive, call.disconnected))
         try:

@@ -57,7 +57,8 @@ _MAX_WAIT_MS = 30_000
 class RunCoordinator:
     """A `Coordinator` over one workspace; `store` has the role flow. Call `begin` first.
 
-    `on_error` gets the errors that no caller gets.
+    `on_error` gets the errors that no caller gets. Calls that read old runs or the state of tables take the
+    `caller` in whose share of the SQL processes they do so; None stands for Arco itself.
     """
 
     def __init__(
@@ -202,12 +203,14 @@ class RunCoordinator:
         """Register a worker of this process: the next coordinator need not wait for its leases."""
         self._local_workers.add(worker)
 
-    async def state(self, tables: Sequence[str], files_of: Sequence[str] = ()) -> PlanningState:
-        return await self._states.state(tables, files_of)
+    async def state(
+        self, tables: Sequence[str], files_of: Sequence[str] = (), *, caller: str | None = None
+    ) -> PlanningState:
+        return await self._states.state(tables, files_of, caller=caller)
 
-    async def submit(self, request: RunRequest) -> RunView:
+    async def submit(self, request: RunRequest, *, caller: str | None = None) -> RunView:
         self._check_open()
-        run = await self._state.shield(self._submit(request))
+        run = await self._state.shield(self._submit(request, caller))
         return run.view(run.state.number)
 
     async def lease(self, request: LeaseRequest) -> LeaseResponse:
@@ -290,11 +293,13 @@ class RunCoordinator:
         run, key, attempt = await self._attempt(report)
         await self._state.shield(self._completion.complete(run, key, attempt, report))
 
-    async def get_run(self, run_id: str, since: int = 0, wait_ms: int = 0) -> RunView:
+    async def get_run(
+        self, run_id: str, since: int = 0, wait_ms: int = 0, *, caller: str | None = None
+    ) -> RunView:
         if not self._is_readable:
             self._check_open()
         state = self._state
-        run = await self._run(run_id)
+        run = await self._run(run_id, caller)
         event = state.tasks.event()
         run.watchers.add(event)
         ends = state.clock.elapsed_ms() + min(wait_ms, _MAX_WAIT_MS)
@@ -311,37 +316,49 @@ class RunCoordinator:
             run.watchers.discard(event)
         return run.view(since, tuple(find_code_waits(run, state.connected_workers())))
 
-    async def cancel(self, run_id: str, by: str | None = None) -> RunView:
+    async def cancel(
+        self, run_id: str, by: str | None = None, *, caller: str | None = None
+    ) -> RunView:
         self._check_open()
-        run = await self._run(run_id)
+        run = await self._run(run_id, caller)
         if not run.state.is_over and not run.state.is_cancelled:
             await self._state.shield(self._cancel(run, by))
         return run.view(run.state.number)
 
-    async def retry(self, run_id: str, worker: str = "", plan: Plan | None = None) -> RunView:
+    async def retry(
+        self,
+        run_id: str,
+        worker: str = "",
+        plan: Plan | None = None,
+        *,
+        caller: str | None = None,
+    ) -> RunView:
         self._check_open()
-        run = await self._run(run_id)
+        run = await self._run(run_id, caller)
         ends = self._state.clock.elapsed_ms() + RUN_END_WAIT_MS
         while run.state.is_stopped and not run.state.is_over:  # its end is being recorded
             if self._state.clock.elapsed_ms() >= ends:
                 break
-            await self.get_run(run_id, run.state.number, RUN_END_WAIT_MS)
+            await self.get_run(run_id, run.state.number, RUN_END_WAIT_MS, caller=caller)
         if not run.state.is_over:
             raise run_not_over(run_id)
-        retry = await self._state.shield(self._retry(run, worker, plan))
+        retry = await self._state.shield(self._retry(run, worker, plan, caller))
         return retry.view(retry.state.number)
 
-    async def _submit(self, request: RunRequest) -> ActiveRun:
-        run, starts = await self._submission.submit(request)
+    async def _submit(self, request: RunRequest, caller: str | None) -> ActiveRun:
+        run, starts = await self._submission.submit(request, caller=caller)
         if starts:
             self._reaper.check_worker(run)
             self._finalizer.schedule(run)
         return run
 
-    async def _retry(self, run: ActiveRun, worker: str, plan: Plan | None) -> ActiveRun:
+    async def _retry(
+        self, run: ActiveRun, worker: str, plan: Plan | None, caller: str | None
+    ) -> ActiveRun:
         first = (*run.stored.request.after, run.run_id)[0]
         async with self._state.keyed_lock.hold(f"retry/{first}"):
-            return await self._submit(await self._retries.request(run, worker, plan))
+            request = await self._retries.request(run, worker, plan, caller=caller)
+            return await self._submit(request, caller)
 
     async def _cancel(self, run: ActiveRun, by: str | None) -> None:
         await self._events.append([cancel_requested(run.run_id, (by or "")[:MAX_LABEL_CHARS])])
@@ -360,9 +377,9 @@ class RunCoordinator:
         run = None if lease is None else self._state.find(lease.run_id)
         return lease is None or run is None or lease.worker != worker or run.state.is_stopped
 
-    async def _run(self, run_id: str) -> ActiveRun:
+    async def _run(self, run_id: str, caller: str | None = None) -> ActiveRun:
         """A run, from memory or from the ledger."""
-        run = await self._recovery.find(run_id)
+        run = await self._recovery.find(run_id, caller=caller)
         if run is None:
             raise run_not_found(f"there is no run {run_id}")
         return run

@@ -90,14 +90,14 @@ class DataVersions:
         self._published: dict[str, dict[str, _Publication]] = {}  # by table and partition
         self._changes: dict[str, int] = {}  # how often each table was published to
 
-    async def load(self, plan: Plan) -> VersionSnapshot:
+    async def load(self, plan: Plan, *, caller: str | None = None) -> VersionSnapshot:
         """Read the tables of a plan, when its run starts."""
         written = {target.table for maker in plan.makers for target in maker.targets}
         tables = sorted({*written, *(reads.table for reads in plan.reads)})
         since = self._number  # before the read: a publication during it is newer, or the same
         if not tables:
             return VersionSnapshot(since, {}, frozenset())
-        state = await self._reader.state(tables)
+        state = await self._reader.state(tables, caller=caller)
         read = {
             name: _table(table, is_written=name in written) for name, table in state.tables.items()
         }

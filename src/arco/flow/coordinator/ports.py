@@ -24,7 +24,7 @@ from arco.flow.coordinator.messages import (
     TaskStatus,
 )
 from arco.flow.plan.plan import Plan
-from arco.flow.plan.table_state import StateReader
+from arco.flow.plan.table_state import PlanningState
 
 
 class TaskCoordinator(Protocol):
@@ -48,11 +48,14 @@ class TaskCoordinator(Protocol):
         """Record how an attempt ended, durably on return; repeating it has no further effect."""
 
 
-class Coordinator(TaskCoordinator, StateReader, Protocol):
+class Coordinator(TaskCoordinator, Protocol):
     """What workers, the command line and the API call, in process or over HTTP.
 
     `NotFound` for an unknown run, `Invalid` for a run key that belongs to another plan.
     """
+
+    async def state(self, tables: Sequence[str], files_of: Sequence[str] = ()) -> PlanningState:
+        """The state of these tables now, as a `StateReader` reads it."""
 
     async def submit(self, request: RunRequest, /) -> RunView:
         """Start a run, durably on return."""
@@ -139,12 +142,15 @@ class StoredRun:
 
 
 class RunReader(Protocol):
-    """Reads runs from the ledger, including all acknowledged events."""
+    """Reads runs from the ledger, including all acknowledged events.
+
+    `caller` is whose share of the SQL processes a read uses; None stands for Arco itself.
+    """
 
     async def unfinished(self) -> tuple[StoredRun, ...]:
         """All executions without a recorded end, oldest first, those of other programs included."""
 
-    async def run(self, run_id: str) -> StoredRun | None:
+    async def run(self, run_id: str, *, caller: str | None = None) -> StoredRun | None:
         """One execution, if any event names it."""
 
 

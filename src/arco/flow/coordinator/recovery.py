@@ -98,12 +98,12 @@ class RunRecovery:
         recovered = [RecoveredRun(run, await self._lease_hints(run)) for run in runs]
         return UnfinishedRuns(recovered, unreadable)
 
-    async def find(self, run_id: str) -> ActiveRun | None:
+    async def find(self, run_id: str, *, caller: str | None = None) -> ActiveRun | None:
         """A run, from memory or from the ledger; None if there is none that can be read."""
-        return self._state.find(run_id) or await self._read(run_id)
+        return self._state.find(run_id) or await self._read(run_id, caller)
 
-    async def _read(self, run_id: str) -> ActiveRun | None:
-        stored = await self._reader.run(run_id)
+    async def _read(self, run_id: str, caller: str | None) -> ActiveRun | None:
+        stored = await self._reader.run(run_id, caller=caller)
         plan = None if stored is None else await self._plan(run_id)
         if stored is None or plan is None or isinstance(plan, ArcoError):
             return None

@@ -10,7 +10,15 @@ from arco.core.sql_literal import quote_text
 from arco.flow.coordinator.attempt_events import failed_attempts
 from arco.flow.coordinator.messages import CheckOutcome, RunStatus, TaskStatus
 from arco.flow.coordinator.ports import StoredRun, StoredTask
-from arco.flow.plan.event_query import FRESH, EventEngine, all_rows, among, milliseconds
+from arco.flow.plan.event_query import (
+    FRESH,
+    CallerEventEngine,
+    EventEngine,
+    SharedEventEngine,
+    all_rows,
+    among,
+    milliseconds,
+)
 
 _RUNS_PER_QUERY = 500
 _TABLES_PER_QUERY = 1_000
@@ -37,53 +45,56 @@ _CHECK_PASSED = ("PASSED", "SKIPPED")
 class SqlRunReader:
     """A `RunReader` over fresh SQL."""
 
-    def __init__(self, engine: EventEngine) -> None:
+    def __init__(self, engine: SharedEventEngine) -> None:
         self._engine = engine
 
     async def unfinished(self) -> tuple[StoredRun, ...]:
         where = f"NOT {_ENDED} OR status IS NULL"
         rows = [row async for row in all_rows(self._engine, _RUN, where, "execution_id")]
         run_ids = [str(row["execution_id"]) for row in rows]
-        tasks = await self._tasks(run_ids)
+        tasks = await _read_tasks(self._engine, run_ids)
         return tuple(
             _run(row, tasks.get(run_id, ())) for row, run_id in zip(rows, run_ids, strict=True)
         )
 
-    async def run(self, run_id: str) -> StoredRun | None:
+    async def run(self, run_id: str, *, caller: str | None = None) -> StoredRun | None:
+        engine = CallerEventEngine(self._engine, caller)
         sql = f"{_RUN} WHERE execution_id = {quote_text(run_id)}"
-        rows = (await self._engine.query(sql, freshness=FRESH)).to_pylist()
+        rows = (await engine.query(sql, freshness=FRESH)).to_pylist()
         if not rows:
             return None
-        tasks = (await self._tasks([run_id])).get(run_id, [])
-        return _run(rows[0], await self._with_checks(run_id, tasks))
+        tasks = (await _read_tasks(engine, [run_id])).get(run_id, [])
+        return _run(rows[0], await _with_checks(engine, run_id, tasks))
 
-    async def _tasks(self, run_ids: Sequence[str]) -> dict[str, list[StoredTask]]:
-        tasks: dict[str, list[StoredTask]] = {}
-        for start in range(0, len(run_ids), _RUNS_PER_QUERY):
-            where = among("execution_id", run_ids[start : start + _RUNS_PER_QUERY])
-            async for row in all_rows(self._engine, _TASK, where, "execution_id", "task_id"):
-                tasks.setdefault(row["execution_id"], []).append(_task(row))
-        return tasks
 
-    async def _with_checks(
-        self, run_id: str, tasks: Sequence[StoredTask]
-    ) -> tuple[StoredTask, ...]:
-        """The tasks of a run, each with the check results of its last attempt.
+async def _read_tasks(engine: EventEngine, run_ids: Sequence[str]) -> dict[str, list[StoredTask]]:
+    tasks: dict[str, list[StoredTask]] = {}
+    for start in range(0, len(run_ids), _RUNS_PER_QUERY):
+        where = among("execution_id", run_ids[start : start + _RUNS_PER_QUERY])
+        async for row in all_rows(engine, _TASK, where, "execution_id", "task_id"):
+            tasks.setdefault(row["execution_id"], []).append(_task(row))
+    return tasks
 
-        Results are clustered by table, so only those of tables that the run has written are read.
-        """
-        tables = list(dict.fromkeys(table for task in tasks for table in task.outputs))
-        checks: dict[tuple[str, int | None], list[CheckOutcome]] = {}
-        for start in range(0, len(tables), _TABLES_PER_QUERY):
-            of_tables = among("table_id", tables[start : start + _TABLES_PER_QUERY])
-            where = f"{of_tables} AND execution_id = {quote_text(run_id)}"
-            async for row in all_rows(self._engine, _CHECK, where, "result_id"):
-                checks.setdefault((row["task_id"], row["checked_at_ms"]), []).append(_check(row))
-        # The checks of an attempt carry the time of its end: those of other attempts have other times.
-        return tuple(
-            replace(task, checks=tuple(checks.get((task.key, task.completed_at_ms), ())))
-            for task in tasks
-        )
+
+async def _with_checks(
+    engine: EventEngine, run_id: str, tasks: Sequence[StoredTask]
+) -> tuple[StoredTask, ...]:
+    """The tasks of a run, each with the check results of its last attempt.
+
+    Results are clustered by table, so only those of tables that the run has written are read.
+    """
+    tables = list(dict.fromkeys(table for task in tasks for table in task.outputs))
+    checks: dict[tuple[str, int | None], list[CheckOutcome]] = {}
+    for start in range(0, len(tables), _TABLES_PER_QUERY):
+        of_tables = among("table_id", tables[start : start + _TABLES_PER_QUERY])
+        where = f"{of_tables} AND execution_id = {quote_text(run_id)}"
+        async for row in all_rows(engine, _CHECK, where, "result_id"):
+            checks.setdefault((row["task_id"], row["checked_at_ms"]), []).append(_check(row))
+    # The checks of an attempt carry the time of its end: those of other attempts have other times.
+    return tuple(
+        replace(task, checks=tuple(checks.get((task.key, task.completed_at_ms), ())))
+        for task in tasks
+    )
 
 
 def _check(row: dict[str, Any]) -> CheckOutcome:

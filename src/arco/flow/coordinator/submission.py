@@ -48,13 +48,15 @@ class RunSubmission:
         self._fences = fences
         self._versions = versions
 
-    async def submit(self, request: RunRequest) -> tuple[ActiveRun, bool]:
-        """The run of a request, and whether it starts now."""
+    async def submit(
+        self, request: RunRequest, *, caller: str | None = None
+    ) -> tuple[ActiveRun, bool]:
+        """The run of a request, and whether it starts now; `caller` as in `RunReader`."""
         _check_request(request)
         async with self._state.keyed_lock.hold(f"key/{request.run_key}"):
-            return await self._submit(request)
+            return await self._submit(request, caller)
 
-    async def _submit(self, request: RunRequest) -> tuple[ActiveRun, bool]:
+    async def _submit(self, request: RunRequest, caller: str | None) -> tuple[ActiveRun, bool]:
         runtime = self._state.runtime
         own_claim = RunClaim(
             create_id=new_ulid(runtime),
@@ -69,21 +71,21 @@ class RunSubmission:
                 f"run key {request.run_key!r} belongs to another plan: choose another key"
             )
         if claim.run_id != own_claim.run_id:
-            run = await self._recovery.find(claim.run_id)
+            run = await self._recovery.find(claim.run_id, caller=caller)
             if run is not None and (run.state.is_over or run.run_id in self._state.runs):
                 return run, False
             # It was never started here, so its events are appended again.
-        return await self._start(claim, request), True
+        return await self._start(claim, request, caller), True
 
-    async def _start(self, claim: RunClaim, request: RunRequest) -> ActiveRun:
+    async def _start(self, claim: RunClaim, request: RunRequest, caller: str | None) -> ActiveRun:
         state = self._state
-        snapshot = await self._versions.load(request.plan)
+        snapshot = await self._versions.load(request.plan, caller=caller)
         stored = await self._plans.create(
             StoredPlan(
                 create_id=new_ulid(state.runtime),
                 run_id=claim.run_id,
                 requested_at_ms=claim.requested_at_ms,
-                bases=await self._bases(request),
+                bases=await self._bases(request, caller),
                 request=request,
                 keeper=state.process if request.worker in state.local_workers else "",
             )
@@ -99,7 +101,7 @@ class RunSubmission:
         state.enqueue(run, run.state.start())
         return run
 
-    async def _bases(self, request: RunRequest) -> dict[str, TableBase]:
+    async def _bases(self, request: RunRequest, caller: str | None) -> dict[str, TableBase]:
         """The heads above which the run publishes, and the earlier runs of which it is the retry."""
         makers = request.plan.makers
         names = sorted({target.table for maker in makers for target in maker.targets})
@@ -109,13 +111,15 @@ class RunSubmission:
             for name, head in zip(names, heads, strict=True)
             if head is not None
         }
-        return bases if not request.after else await self._first_bases(request.after[0], bases)
+        if not request.after:
+            return bases
+        return await self._first_bases(request.after[0], bases, caller)
 
     async def _first_bases(
-        self, first_run_id: str, bases: dict[str, TableBase]
+        self, first_run_id: str, bases: dict[str, TableBase], caller: str | None
     ) -> dict[str, TableBase]:
         """The bases of the first of several runs; -1 for a table that it did not have."""
-        run = await self._recovery.find(first_run_id)
+        run = await self._recovery.find(first_run_id, caller=caller)
         first = {} if run is None else run.stored.bases
         return {
             name: first[name]
@@ -132,21 +136,24 @@ class RunRetries:
         self._plans = plans
         self._recovery = recovery
 
-    async def request(self, run: ActiveRun, worker: str, plan: Plan | None = None) -> RunRequest:
+    async def request(
+        self, run: ActiveRun, worker: str, plan: Plan | None = None, *, caller: str | None = None
+    ) -> RunRequest:
         """The request for what an ended run has not made; the last retry again if that is active.
 
-        `plan` is a new plan of the rest; by default it is cut out of the run's own.
+        `plan` is a new plan of the rest; by default it is cut out of the run's own. `caller` as in
+        `RunReader`.
         """
         rest = _rest_request(run, worker, plan)
         claims, retries = await self._claims(run.run_id), await self._retries(rest.after)
         number = len(claims) + 1
         if claims and claims[-1].plan_id == rest.plan.plan_id:
-            last = await self._recovery.find(claims[-1].run_id)
+            last = await self._recovery.find(claims[-1].run_id, caller=caller)
             if last is None or not last.state.is_over:
                 number = len(claims)  # the same retry was requested before
                 retries.remove(claims[-1].run_id)
         for run_id in retries:
-            retry = await self._recovery.find(run_id)
+            retry = await self._recovery.find(run_id, caller=caller)
             if retry is not None and not retry.state.is_over:
                 raise run_not_over(run_id)
         key = f"retry:{run.run_id}:{number}"

@@ -30,24 +30,59 @@ class EventEngine(Protocol):
         """The result of a read-only query."""
 
 
+class SharedEventEngine(Protocol):
+    """An `EventEngine` whose processes are shared by callers; None stands for Arco itself."""
+
+    async def query(
+        self,
+        sql: str,
+        *,
+        as_of: str | None = None,
+        freshness: str | None = None,
+        caller: str | None = None,
+    ) -> pa.Table:
+        """The result of a read-only query."""
+
+
+class CallerEventEngine:
+    """An `EventEngine` for one caller, in whose share of the processes its queries run."""
+
+    def __init__(self, engine: SharedEventEngine, caller: str | None) -> None:
+        self._engine = engine
+        self._caller = caller
+
+    async def query(
+        self, sql: str, *, as_of: str | None = None, freshness: str | None = None
+    ) -> pa.Table:
+        """The result of a read-only query."""
+        return await self._engine.query(sql, as_of=as_of, freshness=freshness, caller=self._caller)
+
+
 class BacklogWait:
-    """An `EventEngine` that retries while more events wait for the compactor than a fresh read takes."""
+    """An engine that retries while more events wait for the compactor than a fresh read takes."""
 
     def __init__(
-        self, engine: EventEngine, clock: Clock, *, patience_ms: float = _BACKLOG_WAIT_MS
+        self, engine: SharedEventEngine, clock: Clock, *, patience_ms: float = _BACKLOG_WAIT_MS
     ) -> None:
         self._engine = engine
         self._clock = clock
         self._patience_ms = patience_ms
 
     async def query(
-        self, sql: str, *, as_of: str | None = None, freshness: str | None = None
+        self,
+        sql: str,
+        *,
+        as_of: str | None = None,
+        freshness: str | None = None,
+        caller: str | None = None,
     ) -> pa.Table:
         """The result of a read-only query."""
         deadline_ms = self._clock.elapsed_ms() + self._patience_ms
         while True:
             try:
-                return await self._engine.query(sql, as_of=as_of, freshness=freshness)
+                return await self._engine.query(
+                    sql, as_of=as_of, freshness=freshness, caller=caller
+                )
             except BacklogTooLarge as error:
                 if self._clock.elapsed_ms() + _BACKLOG_PAUSE_MS > deadline_ms:
                     error.add_note(

@@ -1,10 +1,10 @@
 """The state of tables for planning: catalog, recorded partitions, and versions of source tables.
 
-Cost: one read of the catalog, up to seven concurrent SQL queries, and one read of the present version of
-each source table.
+Cost: one read of the catalog, up to seven SQL queries, two at a time, and one read of the present version
+of each source table.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,15 @@ from arco.core import json
 from arco.core.errors import NotFound
 from arco.core.sql_literal import quote_text
 from arco.events.partition import PRESENT
-from arco.flow.plan.event_query import FRESH, EventEngine, all_rows, among, milliseconds
+from arco.flow.plan.event_query import (
+    FRESH,
+    CallerEventEngine,
+    EventEngine,
+    SharedEventEngine,
+    all_rows,
+    among,
+    milliseconds,
+)
 from arco.flow.plan.keys import read_key, task_key
 from arco.flow.plan.recorded_state import (
     MAX_TABLES,
@@ -39,6 +47,7 @@ from arco.flow.plan.table_state import (
 )
 
 _CONCURRENT_VERSIONS = 8
+_CONCURRENT_QUERIES = 2  # so that several reads of one caller fit into its queue
 _FAILED = ("FAILED", "BLOCKED")
 _ENDED = ("SUCCESS", *_FAILED)
 _NTH = (
@@ -54,6 +63,30 @@ class SqlStateReader:
 
     def __init__(
         self,
+        engine: SharedEventEngine,
+        catalog: SnapshotReader,
+        events: SnapshotReader,
+        versions: TableContents,
+    ) -> None:
+        self._engine = engine
+        self._catalog = catalog
+        self._events = events
+        self._versions = versions
+
+    async def state(
+        self, tables: Sequence[str], files_of: Sequence[str] = (), *, caller: str | None = None
+    ) -> PlanningState:
+        """The state of these tables now, by their full names; shorter names are those of tasks."""
+        engine = CallerEventEngine(self._engine, caller)
+        reading = _StateReading(engine, self._catalog, self._events, self._versions)
+        return await reading.state(tables, files_of)
+
+
+class _StateReading:
+    """One read of a state, for one caller."""
+
+    def __init__(
+        self,
         engine: EventEngine,
         catalog: SnapshotReader,
         events: SnapshotReader,
@@ -65,21 +98,25 @@ class SqlStateReader:
         self._versions = versions
         self._tasks = catalog.store.runtime.tasks
 
-    async def state(self, tables: Sequence[str], files_of: Sequence[str] = ()) -> PlanningState:
-        """The state of these tables now, by their full names; shorter names are those of tasks."""
+    async def state(self, tables: Sequence[str], files_of: Sequence[str]) -> PlanningState:
+        """The state of these tables now."""
         number = (await self._events.head()).number
         tasks = [name for name in tables if is_task(name)]
         entries = await self._catalog_entries([name for name in tables if not is_task(name)])
         records = _Records()
-        await self._tasks.gather(
-            self._read_partitions(records, entries),
-            self._read_changes(records, entries),
-            self._read_others(records, entries),
-            self._read_failures(records, entries),
-            self._read_attempts(records, entries),
-            self._read_values(records),
-            self._read_tasks(records, tasks),
-        )
+        reads: list[Callable[[], Coroutine[Any, Any, None]]] = [
+            lambda: self._read_partitions(records, entries),
+            lambda: self._read_changes(records, entries),
+            lambda: self._read_others(records, entries),
+            lambda: self._read_failures(records, entries),
+            lambda: self._read_attempts(records, entries),
+            lambda: self._read_values(records),
+            lambda: self._read_tasks(records, tasks),
+        ]
+        for start in range(0, len(reads), _CONCURRENT_QUERIES):
+            await self._tasks.gather(
+                *(read() for read in reads[start : start + _CONCURRENT_QUERIES])
+            )
         states = {name: records.add_to(name, entry) for name, entry in entries.items()}
         states |= records.tasks
         unrecorded = [name for name, table in states.items() if table.table_id and not table.keys]

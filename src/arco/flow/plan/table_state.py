@@ -80,10 +80,13 @@ class PlanningState(msgspec.Struct, frozen=True, kw_only=True):
 class StateReader(Protocol):
     """Reads the state of tables."""
 
-    async def state(self, tables: Sequence[str], files_of: Sequence[str] = ()) -> PlanningState:
+    async def state(
+        self, tables: Sequence[str], files_of: Sequence[str] = (), *, caller: str | None = None
+    ) -> PlanningState:
         """The state of these tables now, including all acknowledged events.
 
-        For the tables in `files_of` it also lists the files that no pipeline added.
+        For the tables in `files_of` it also lists the files that no pipeline added. `caller` is whose share
+        of the SQL processes it uses; None stands for Arco itself.
         """
 
 
