@@ -4,7 +4,7 @@ A process that only reads runs does not hold the lock, except for the moment tha
 whose process was killed. `TableFences` and `TableVersions` give it the Iceberg and Parquet tables.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -19,6 +19,7 @@ from arco.core.background import background, repeat
 from arco.core.errors import ArcoError, Invalid, NotFound, Unavailable
 from arco.core.runtime import Runtime
 from arco.core.tasks import AsyncEvent
+from arco.flow.coordinator.clearing import ClearingStateReader
 from arco.flow.coordinator.coordinator import RunCoordinator
 from arco.flow.coordinator.event_writer import LedgerEventWriter
 from arco.flow.coordinator.ports import ErrorReporter, TableHead
@@ -77,6 +78,21 @@ class TableFences:
             case TableFormat.PARQUET:
                 return await self._parquet.fence(table_id, attempt, since)
         raise Invalid(f"{row.name} has no versions that could keep a late attempt out")
+
+    async def publications(self, table_id: str, since: int) -> Sequence[NumberedPublication]:
+        """All publications and fences on a table above a number."""
+        row = (await (await self._reader.head()).find(table_id)).row
+        match _format(row):
+            case TableFormat.ICEBERG:
+                context = self._iceberg.context
+                table_head = await context.heads.of(table_id)
+                chain = context.pointers.chain(table_id)
+                return await context.published.publications_since(
+                    chain, since, table_head.chain_head
+                )
+            case TableFormat.PARQUET:
+                return await self._parquet.publications(table_id, since)
+        return ()
 
 
 class TableVersions:
@@ -258,12 +274,22 @@ def open_coordinator(
     versions, runs = TableVersions(iceberg, tables), SqlRunReader(engine)
     facts = LedgerEventWriter(workspace.writers)
     events = services.domains[EXECUTIONS_DOMAIN]
+    fences = TableFences(workspace.reader, iceberg, tables)
+    states = ClearingStateReader(
+        SqlStateReader(engine, workspace.reader, events, versions),
+        engine,
+        fences,
+        facts,
+        runtime=services.runtime,
+        on_error=failed,
+        retention_ms=retention_ms,
+    )
     coordinator = RunCoordinator(
         store,
         events=facts,
-        fences=TableFences(workspace.reader, iceberg, tables),
+        fences=fences,
         versions=versions,
-        states=SqlStateReader(engine, workspace.reader, events, versions),
+        states=states,
         runs=runs,
         on_error=failed,
     )

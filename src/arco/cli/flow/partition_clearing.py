@@ -1,11 +1,11 @@
-"""Clearing partitions: one commit removes their rows, and an event for each records that it was never made.
+"""Clearing partitions: one commit removes their rows, and events record that they were never made.
 
-The commit names its own attempt (P35): an attempt that runs on one of the partitions loses it, and cannot
-bring its rows back. Should the process end between the commit and the events, clearing the same
-partitions again completes it.
+The commit decides, and names its own attempt (P35): an attempt that runs on one of the partitions loses it,
+and cannot bring its rows back. An event before the commit says where to look for it, so that the next plan
+or run completes a clearing whose process died (ADR 77).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -13,21 +13,31 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from arco.catalog.name import parse_dotted
-from arco.catalog.publication import ATTEMPT_PROPERTY, WHOLE_TABLE, DispatchedAttempt
+from arco.catalog.publication import ATTEMPT_PROPERTY, DispatchedAttempt
 from arco.core import json
-from arco.core.errors import Conflict, Invalid, NotFound, Unavailable
+from arco.core.errors import (
+    ArcoError,
+    Conflict,
+    Denied,
+    Invalid,
+    NotFound,
+    Unavailable,
+    Unknown,
+)
 from arco.core.ids import new_ulid
 from arco.events.partition_key import parse_partition_key
+from arco.flow.coordinator.clearing import Clearing
 from arco.flow.plan.keys import short_name
 from arco.flow.publish.wire import FilesStaged
 
 if TYPE_CHECKING:
     from arco.client import Arco
     from arco.core.runtime import Runtime
+    from arco.flow.coordinator.ports import RunEvent
     from arco.flow.plan.table_state import TableState
 
 _ICEBERG, _PARQUET = "ICEBERG", "PARQUET"
-_ATTEMPT_ID_CHARS = 32
+_EVENTS_PER_REQUEST = 2_000
 
 
 def chosen_partitions(table: str, state: "TableState", named: Sequence[str]) -> tuple[str, ...]:
@@ -76,45 +86,37 @@ class PartitionClearing:
     def clear(self, keys: tuple[str, ...]) -> int:
         """Remove the rows of partitions and their recorded state; the number of the version that did."""
         if self.state.format == _PARQUET:
-            number = self._clear_parquet(keys)
-        elif self.state.format == _ICEBERG:
-            number = self._clear_iceberg(keys)
-        else:
-            raise Invalid(
-                f"{short_name(self.table)} is of a format whose partitions cannot be cleared"
-            )
-        self._record(keys, number)
-        return number
+            return self._clear_parquet(keys)
+        if self.state.format == _ICEBERG:
+            return self._clear_iceberg(keys)
+        raise Invalid(f"{short_name(self.table)} is of a format whose partitions cannot be cleared")
 
     @property
     def _table_id(self) -> str:
         assert self.state.table_id is not None  # noqa: S101 - `chosen_partitions` has refused it
         return self.state.table_id
 
-    def _attempt(self, keys: tuple[str, ...], number: int) -> DispatchedAttempt:
-        ulid = new_ulid(self.runtime)
-        attempt_id = ulid.encode().hex()[-_ATTEMPT_ID_CHARS:]
-        return DispatchedAttempt(
-            attempt_id=attempt_id,
-            task=f"{ulid}/clear",
-            dispatched_at_number=number,
-            dispatched_at_ms=self.runtime.clock.now_ms(),
-            partitions=WHOLE_TABLE if "" in keys else keys,
-        )
-
     def _clear_parquet(self, keys: tuple[str, ...]) -> int:
         current = self.arco.tables.files_of(self._table_id)
-        staged = FilesStaged(
-            table_id=self._table_id,
-            attempt=self._attempt(keys, current.number),
-            mode="replace_partition",
-            files=dict.fromkeys(keys, ()),
-        )
-        return self.arco.tables.publish_files(staged).number
+
+        def commit(attempt: DispatchedAttempt) -> int:
+            staged = FilesStaged(
+                table_id=self._table_id,
+                attempt=attempt,
+                mode="replace_partition",
+                files=dict.fromkeys(keys, ()),
+            )
+            return self.arco.tables.publish_files(staged).number
+
+        return self._commit(keys, current.number, commit)
 
     def _clear_iceberg(self, keys: tuple[str, ...]) -> int:
         from pyiceberg.catalog import load_catalog
-        from pyiceberg.exceptions import CommitFailedException
+        from pyiceberg.exceptions import (
+            CommitFailedException,
+            ForbiddenError,
+            ValidationException,
+        )
 
         catalog, *levels = parse_dotted(self.table)
         options = {"token": self.token} if self.token else {}
@@ -122,41 +124,67 @@ class PartitionClearing:
             "arco", type="rest", uri=f"{self.arco.url}/iceberg", warehouse=catalog, **options
         )
         table = rest.load_table(tuple(levels))
-        attempt = self._attempt(keys, _number(table.metadata_location))
-        attempt_json = msgspec.json.encode(attempt).decode()
+
+        def commit(attempt: DispatchedAttempt) -> int:
+            attempt_json = msgspec.json.encode(attempt).decode()
+            try:
+                table.delete(
+                    _rows_of(table, keys), snapshot_properties={ATTEMPT_PROPERTY: attempt_json}
+                )
+            except (CommitFailedException, ValidationException) as lost:
+                raise Conflict(
+                    f"{short_name(self.table)} was changed meanwhile, and nothing was cleared: try again"
+                ) from lost
+            except ForbiddenError as refused:  # without the right, or fenced by another attempt
+                raise Denied(f"nothing was cleared: {refused}") from refused
+            return _number(table.metadata_location)
+
+        return self._commit(keys, _number(table.metadata_location), commit)
+
+    def _commit(
+        self, keys: tuple[str, ...], number: int, commit: Callable[[DispatchedAttempt], int]
+    ) -> int:
+        """Commit between the events that say that it begins, and what it has done."""
+        clearing = Clearing(new_ulid(self.runtime), self._table_id, number)
+        self._record([clearing.begun(self._now_ms())])
         try:
-            table.delete(
-                _rows_of(table, keys), snapshot_properties={ATTEMPT_PROPERTY: attempt_json}
-            )
-        except CommitFailedException as lost:
-            raise Conflict(
-                f"{short_name(self.table)} was changed meanwhile, and nothing was cleared: try again"
-            ) from lost
-        return _number(table.metadata_location)
+            version = commit(clearing.attempt(keys, self._now_ms()))
+        except (Unknown, Unavailable):
+            raise  # it may have happened: the next plan or run finds out
+        except ArcoError as refused:
+            self._record([clearing.refused(str(refused), self._now_ms())])
+            raise
+        self._record([*clearing.cleared(keys, version, self._now_ms())])
+        return version
 
-    def _record(self, keys: Iterable[str], number: int) -> None:
-        sent = self.arco.events.send_lines([*self._events(keys, number)])
-        if sent.rejected:
-            raise Unavailable(
-                f"the rows are gone, but that could not be recorded: {sent.rejected[0].reason}; clear the "
-                "same partitions again"
-            )
-
-    def _events(self, keys: Iterable[str], number: int) -> Iterator[bytes]:
+    def _record(self, events: "Sequence[RunEvent]") -> None:
         from arco.core.clock import utc
 
-        now = utc(self.runtime.clock.now_ms()).isoformat()
-        for key in keys:
-            payload = {"table_id": self._table_id, "partition_key": key, "version": number}
-            yield json.encode(
-                {
-                    "event_type": "partition_cleared",
-                    "event_version": 1,
-                    "occurred_at": now,
-                    "source": {"type": "flow"},
-                    "payload": payload,
-                }
-            )
+        now = utc(self._now_ms()).isoformat()
+        lines = [_line(event, now) for event in events]
+        for start in range(0, len(lines), _EVENTS_PER_REQUEST):
+            sent = self.arco.events.send_lines(lines[start : start + _EVENTS_PER_REQUEST])
+            if sent.rejected:
+                raise Unavailable(
+                    f"what became of the partitions could not be recorded: {sent.rejected[0].reason}; "
+                    "the next plan or run does that"
+                )
+
+    def _now_ms(self) -> int:
+        return self.runtime.clock.now_ms()
+
+
+def _line(event: "RunEvent", occurred_at: str) -> bytes:
+    return json.encode(
+        {
+            "event_type": event.name,
+            "event_version": 1,
+            "occurred_at": occurred_at,
+            "idempotency_key": event.key,
+            "source": {"type": "flow"},
+            "payload": event.payload,
+        }
+    )
 
 
 def _number(metadata_location: str) -> int:

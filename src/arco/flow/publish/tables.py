@@ -181,6 +181,12 @@ class ParquetTables:
                 if made is not None:
                     return made
 
+    async def publications(self, table_id: str, since: int) -> list[NumberedPublication]:
+        """All publications and fences above a number; `AttemptFenced` if some are collected."""
+        await self._table(table_id)
+        chain = self._pointers.chain(table_id)
+        return await self._published.publications_since(chain, since, await chain.head())
+
     async def number(self, table_id: str) -> int:
         """The newest version of a table, -1 if it has none."""
         return (await self._pointers.chain(table_id).head()).number
