@@ -58,7 +58,7 @@ async def test_a_clearing_without_a_commit_ends_once_it_cannot_commit(
         setup = ReaderSetup(space)
         await space.schema("silver")
         table_id = await setup.table("silver", "orders")
-        await setup.tell(setup.published(table_id, "ds=1", "a"))
+        await setup.append_lines(setup.published(table_id, "ds=1", "a"))
         events = LedgerEventWriter(DomainWriters(space.store(Role.API), DOMAINS))
         errors = ReportedErrors()
         reader = ClearingStateReader(
@@ -84,7 +84,7 @@ async def test_a_clearing_of_a_whole_table_is_found_by_its_commit() -> None:
         setup = ReaderSetup(space)
         await space.schema("silver")
         table_id = await setup.table("silver", "orders")
-        await setup.tell(setup.published(table_id, "", "a"))
+        await setup.append_lines(setup.published(table_id, "", "a"))
         clearing = Clearing(new_ulid(space.runtime), table_id, 3)
         other = Clearing(new_ulid(space.runtime), table_id, 3)
         commits = [

@@ -70,7 +70,7 @@ def test_a_task_that_was_planned_with_other_code_is_requeued_and_publishes_nothi
         watch = RecordingWatch()
         assert_requeued(harness.execute(planned(harness, code=other), watch))
         assert watch.reported == []
-    assert harness.shared.lake.find(harness.name("$.words")) is None
+    assert harness.shared.catalog.find(harness.name("$.words")) is None
     assert harness.execute(planned(harness)).status is TaskStatus.SUCCESS
     assert_requeued(harness.execute(planned(harness, code=others[0])))
     assert [row[0] for row in harness.rows("$.words")] == ["first a"]

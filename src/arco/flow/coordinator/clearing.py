@@ -6,7 +6,7 @@ shows it: the next read of the state, by a plan or a run, finds the commit and r
 planning never takes removed rows for existing ones, nor existing rows for removed ones.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -27,7 +27,13 @@ from arco.events.task import TaskCompleted, TaskStarted
 from arco.flow.coordinator.events import limit_message, run_event
 from arco.flow.coordinator.messages import TaskStatus
 from arco.flow.coordinator.ports import ErrorReporter, EventWriter, RunEvent
-from arco.flow.plan.event_query import FRESH, EventEngine, milliseconds
+from arco.flow.plan.event_query import (
+    FRESH,
+    CallerEventEngine,
+    EventEngine,
+    SharedEventEngine,
+    milliseconds,
+)
 from arco.flow.plan.table_state import PlanningState, StateReader
 from arco.storage.chain_gc import DEFAULT_RETENTION_MS
 
@@ -128,7 +134,7 @@ class ClearingStateReader:
     def __init__(
         self,
         states: StateReader,
-        engine: EventEngine,
+        engine: SharedEventEngine,
         tables: TablePublications,
         events: EventWriter,
         *,
@@ -144,19 +150,24 @@ class ClearingStateReader:
         self._report_error = on_error
         self._retention_ms = retention_ms
 
-    async def state(self, tables: Sequence[str], files_of: Sequence[str] = ()) -> PlanningState:
+    async def state(
+        self, tables: Sequence[str], files_of: Sequence[str] = (), *, caller: str | None = None
+    ) -> PlanningState:
         """The state of these tables now."""
-        reading = self._runtime.tasks.spawn(self._states.state(tables, files_of))
-        try:
-            has_changed = await self._record_ends()
-        finally:
-            state = await reading.wait()
-        return await self._states.state(tables, files_of) if has_changed else state
+        reads: tuple[Coroutine[Any, Any, Any], ...] = (
+            self._states.state(tables, files_of, caller=caller),
+            self._record_ends(CallerEventEngine(self._engine, caller)),
+        )
+        state, has_changed = await self._runtime.tasks.gather(*reads)
+        if has_changed:
+            return await self._states.state(tables, files_of, caller=caller)
+        planning_state: PlanningState = state
+        return planning_state
 
-    async def _record_ends(self) -> bool:
+    async def _record_ends(self, engine: EventEngine) -> bool:
         """Record the end of each clearing that has one; whether partitions were cleared."""
         has_changed = False
-        rows: list[dict[str, Any]] = (await self._engine.query(_BEGUN, freshness=FRESH)).to_pylist()
+        rows: list[dict[str, Any]] = (await engine.query(_BEGUN, freshness=FRESH)).to_pylist()
         for row in rows:
             number = str(row["task_id"]).rpartition("/")[2]
             clearing = Clearing(row["execution_id"], row["table_id"], int(number))
