@@ -122,7 +122,8 @@ class RunHandlers:
         """Carry out a plan; answered once it is durable. The same run key again is the same run."""
         by = _by(call.principal, call.body.triggered_by)
         request = structs.replace(call.body, triggered_by=by)
-        return Reply(200, json.encode(await self._coordinator.submit(request)))
+        view = await self._coordinator.submit(request, caller=call.principal.name)
+        return Reply(200, json.encode(view))
 
     async def page(self, call: Call[RunListQuery, None]) -> Reply:
         """All runs, latest first."""
@@ -158,15 +159,19 @@ class RunHandlers:
     async def cancel(self, call: Call[QueryParams, CancelRunRequest]) -> Reply:
         """Stop a run for good; what is published stays published."""
         by = _by(call.principal, call.body.by) or call.principal.name
-        return Reply(
-            200, json.encode(await self._coordinator.cancel(call.path_params["run_id"], by))
+        view = await self._coordinator.cancel(
+            call.path_params["run_id"], by, caller=call.principal.name
         )
+        return Reply(200, json.encode(view))
 
     async def retry(self, call: Call[QueryParams, RetryRunRequest]) -> Reply:
         """A new run of what did not succeed in a run that is over."""
         request = call.body
         view = await self._coordinator.retry(
-            call.path_params["run_id"], request.worker, request.plan
+            call.path_params["run_id"],
+            request.worker,
+            request.plan,
+            caller=call.principal.name,
         )
         return Reply(200, json.encode(view))
 
@@ -252,10 +257,11 @@ class WorkerHandlers:
 
     async def lease(self, call: Call[QueryParams, LeaseRequest]) -> Reply:
         """Ask for tasks, waiting for some if there are none."""
-        offer = call.body
+        offer, caller = call.body, call.principal.name
 
         async def ask(wait_ms: int) -> LeaseResponse:
-            return await self._coordinator.lease(structs.replace(offer, wait_ms=wait_ms))
+            request = structs.replace(offer, wait_ms=wait_ms)
+            return await self._coordinator.lease(request, caller=caller)
 
         leased = await self._polls.until(
             call,
@@ -288,7 +294,7 @@ class WorkerHandlers:
         """Report how an attempt ended; answered once the report is durable."""
         _check_attempt(call, call.body.attempt_id)
         try:
-            await self._coordinator.complete(call.body)
+            await self._coordinator.complete(call.body, caller=call.principal.name)
         except Fenced as fenced:
             raise _attempt_fenced(fenced) from fenced
         return Reply(204)

@@ -17,7 +17,7 @@ from arco.flow.coordinator.attempt_logs import AttemptLogStore
 from arco.flow.coordinator.completion import CompletionHandler, UnreportedOutputs
 from arco.flow.coordinator.data_versions import DataVersions
 from arco.flow.coordinator.dispatch import TaskDispatcher, find_code_waits, lacks_code
-from arco.flow.coordinator.events import MAX_LABEL_CHARS, cancel_requested
+from arco.flow.coordinator.events import MAX_LABEL_CHARS, cancel_requested, caused_by
 from arco.flow.coordinator.finalizer import RunFinalizer
 from arco.flow.coordinator.messages import (
     LEASE_MS,
@@ -203,12 +203,12 @@ class RunCoordinator:
     async def state(self, tables: Sequence[str], files_of: Sequence[str] = ()) -> PlanningState:
         return await self._states.state(tables, files_of)
 
-    async def submit(self, request: RunRequest) -> RunView:
+    async def submit(self, request: RunRequest, /, *, caller: str | None = None) -> RunView:
         self._check_open()
-        run = await self._state.shield(self._submit(request))
+        run = await self._state.shield(self._submit(request, caller))
         return run.view(run.state.number)
 
-    async def lease(self, request: LeaseRequest) -> LeaseResponse:
+    async def lease(self, request: LeaseRequest, /, *, caller: str | None = None) -> LeaseResponse:
         self._check_open()
         _check_lease_request(request)
         state = self._state
@@ -223,7 +223,7 @@ class RunCoordinator:
                     return LeaseResponse(is_over=True)
             selected = self._dispatcher.select(request)
             if selected:
-                tasks = await state.shield(self._dispatcher.dispatch(request, selected))
+                tasks = await state.shield(self._dispatcher.dispatch(request, selected, caller))
                 if tasks:
                     return LeaseResponse(tasks=tasks)
                 continue  # their outputs existed, or their runs were stopped
@@ -282,11 +282,11 @@ class RunCoordinator:
             state.leases.watchers.discard(event)
         return stopped
 
-    async def complete(self, report: AttemptReport) -> None:
+    async def complete(self, report: AttemptReport, /, *, caller: str | None = None) -> None:
         self._check_open()
         self._state.record_contact(report.worker)
         run, key, attempt = await self._attempt(report)
-        await self._state.shield(self._completion.complete(run, key, attempt, report))
+        await self._state.shield(self._completion.complete(run, key, attempt, report, caller))
 
     async def get_run(self, run_id: str, since: int = 0, wait_ms: int = 0) -> RunView:
         if not self._is_readable:
@@ -309,14 +309,23 @@ class RunCoordinator:
             run.watchers.discard(event)
         return run.view(since, tuple(find_code_waits(run, state.connected_workers())))
 
-    async def cancel(self, run_id: str, by: str | None = None) -> RunView:
+    async def cancel(
+        self, run_id: str, by: str | None = None, *, caller: str | None = None
+    ) -> RunView:
         self._check_open()
         run = await self._run(run_id)
         if not run.state.is_over and not run.state.is_cancelled:
-            await self._state.shield(self._cancel(run, by))
+            await self._state.shield(self._cancel(run, by, caller))
         return run.view(run.state.number)
 
-    async def retry(self, run_id: str, worker: str = "", plan: Plan | None = None) -> RunView:
+    async def retry(
+        self,
+        run_id: str,
+        worker: str = "",
+        plan: Plan | None = None,
+        *,
+        caller: str | None = None,
+    ) -> RunView:
         self._check_open()
         run = await self._run(run_id)
         ends = self._state.clock.elapsed_ms() + RUN_END_WAIT_MS
@@ -326,23 +335,26 @@ class RunCoordinator:
             await self.get_run(run_id, run.state.number, RUN_END_WAIT_MS)
         if not run.state.is_over:
             raise run_not_over(run_id)
-        retry = await self._state.shield(self._retry(run, worker, plan))
+        retry = await self._state.shield(self._retry(run, worker, plan, caller))
         return retry.view(retry.state.number)
 
-    async def _submit(self, request: RunRequest) -> ActiveRun:
-        run, starts = await self._submission.submit(request)
+    async def _submit(self, request: RunRequest, caller: str | None) -> ActiveRun:
+        run, starts = await self._submission.submit(request, caller)
         if starts:
             self._reaper.check_worker(run)
             self._finalizer.schedule(run)
         return run
 
-    async def _retry(self, run: ActiveRun, worker: str, plan: Plan | None) -> ActiveRun:
+    async def _retry(
+        self, run: ActiveRun, worker: str, plan: Plan | None, caller: str | None
+    ) -> ActiveRun:
         first = (*run.stored.request.after, run.run_id)[0]
         async with self._state.keyed_lock.hold(f"retry/{first}"):
-            return await self._submit(await self._retries.request(run, worker, plan))
+            return await self._submit(await self._retries.request(run, worker, plan), caller)
 
-    async def _cancel(self, run: ActiveRun, by: str | None) -> None:
-        await self._events.append([cancel_requested(run.run_id, (by or "")[:MAX_LABEL_CHARS])])
+    async def _cancel(self, run: ActiveRun, by: str | None, caller: str | None) -> None:
+        requested = cancel_requested(run.run_id, (by or "")[:MAX_LABEL_CHARS])
+        await self._events.append(caused_by(caller, [requested]))
         if run.state.is_over:
             return
         run.state.cancel()

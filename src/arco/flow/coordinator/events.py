@@ -4,7 +4,8 @@ An event that ends a task and names a table and partition marks that partition a
 task that never started names none: its partition stays as it was.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from hashlib import sha256
 from typing import Literal, TypedDict, cast
 
@@ -44,6 +45,11 @@ def run_event(name: str, key: str, run_id: str, payload: Payload) -> RunEvent:
     if len(key) > MAX_LABEL_CHARS:
         key = f"{key.partition(':')[0]}:{sha256(key.encode()).hexdigest()}"
     return RunEvent(name, key, payload, run_id)
+
+
+def caused_by(caller: str | None, events: Iterable[RunEvent]) -> list[RunEvent]:
+    """Events with the principal whose request caused them."""
+    return [replace(each, caller=caller) for each in events]
 
 
 def limit_message(text: str | None) -> str | None:

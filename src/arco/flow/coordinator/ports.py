@@ -71,6 +71,31 @@ class Coordinator(TaskCoordinator, StateReader, Protocol):
         """
 
 
+class ApiCoordinator(Coordinator, Protocol):
+    """The coordinator as the API calls it: `caller` is the principal whose request causes the events."""
+
+    async def submit(self, request: RunRequest, /, *, caller: str | None = None) -> RunView: ...
+
+    async def cancel(
+        self, run_id: str, by: str | None = None, *, caller: str | None = None
+    ) -> RunView: ...
+
+    async def retry(
+        self,
+        run_id: str,
+        worker: str = "",
+        plan: Plan | None = None,
+        *,
+        caller: str | None = None,
+    ) -> RunView: ...
+
+    async def lease(
+        self, request: LeaseRequest, /, *, caller: str | None = None
+    ) -> LeaseResponse: ...
+
+    async def complete(self, report: AttemptReport, /, *, caller: str | None = None) -> None: ...
+
+
 @dataclass(frozen=True)
 class TableHead:
     """A table and the head of its chain of versions."""
@@ -94,12 +119,16 @@ class Fences(Protocol):
 
 @dataclass(frozen=True)
 class RunEvent:
-    """An event for the ledger; `key` is its idempotency key."""
+    """An event for the ledger; `key` is its idempotency key.
+
+    `caller` is the principal whose request caused it; None for an event of the coordinator itself.
+    """
 
     name: str
     key: str
     payload: Payload
     execution_id: str
+    caller: str | None = None
 
 
 class EventWriter(Protocol):

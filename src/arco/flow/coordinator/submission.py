@@ -18,7 +18,7 @@ from arco.core.ids import new_ulid
 from arco.events.execution import TriggerType
 from arco.flow.coordinator.active_run import ActiveRun
 from arco.flow.coordinator.data_versions import DataVersions
-from arco.flow.coordinator.events import MAX_LABEL_CHARS, run_submitted
+from arco.flow.coordinator.events import MAX_LABEL_CHARS, caused_by, run_submitted
 from arco.flow.coordinator.messages import RunRequest, TaskStatus
 from arco.flow.coordinator.plan_store import PlanStore, RunClaim, StoredPlan, TableBase, check_plan
 from arco.flow.coordinator.ports import EventWriter, Fences, nothing_to_retry, run_not_over
@@ -48,13 +48,15 @@ class RunSubmission:
         self._fences = fences
         self._versions = versions
 
-    async def submit(self, request: RunRequest) -> tuple[ActiveRun, bool]:
+    async def submit(
+        self, request: RunRequest, caller: str | None = None
+    ) -> tuple[ActiveRun, bool]:
         """The run of a request, and whether it starts now."""
         _check_request(request)
         async with self._state.keyed_lock.hold(f"key/{request.run_key}"):
-            return await self._submit(request)
+            return await self._submit(request, caller)
 
-    async def _submit(self, request: RunRequest) -> tuple[ActiveRun, bool]:
+    async def _submit(self, request: RunRequest, caller: str | None) -> tuple[ActiveRun, bool]:
         runtime = self._state.runtime
         own_claim = RunClaim(
             create_id=new_ulid(runtime),
@@ -73,9 +75,9 @@ class RunSubmission:
             if run is not None and (run.state.is_over or run.run_id in self._state.runs):
                 return run, False
             # It was never started here, so its events are appended again.
-        return await self._start(claim, request), True
+        return await self._start(claim, request, caller), True
 
-    async def _start(self, claim: RunClaim, request: RunRequest) -> ActiveRun:
+    async def _start(self, claim: RunClaim, request: RunRequest, caller: str | None) -> ActiveRun:
         state = self._state
         snapshot = await self._versions.load(request.plan)
         stored = await self._plans.create(
@@ -90,7 +92,8 @@ class RunSubmission:
         )
         table_ids = {table: base.table_id for table, base in stored.bases.items()}
         now_ms = state.clock.now_ms()
-        await self._events.append([*run_submitted(claim.run_id, stored.request, table_ids, now_ms)])
+        events = run_submitted(claim.run_id, stored.request, table_ids, now_ms)
+        await self._events.append(caused_by(caller, events))
         run = ActiveRun(stored, RunState(stored.request.plan), table_ids=table_ids)
         if self._versions.is_complete(snapshot):  # else it is read again when first needed
             run.versions = snapshot
