@@ -15,8 +15,7 @@ from arco.catalog.format_router import FormatRouter
 from arco.catalog.reader import SnapshotReader
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
-from arco.flow.coordinator.coordinator import RunCoordinator
-from arco.flow.coordinator.ports import RunReader
+from arco.flow.coordinator.ports import ApiCoordinator, RunReader
 from arco.flow.publish.tables import ParquetTables
 from arco.iceberg.service import Iceberg
 from arco.ledger.idempotency import DEFAULT_LIFE_MS, Idempotency
@@ -55,7 +54,7 @@ class QueryEngine(Protocol):
 class FlowContext:
     """What the routes of pipelines need: the coordinator, finished runs, and plain Parquet tables."""
 
-    coordinator: RunCoordinator
+    coordinator: ApiCoordinator
     runs: RunReader
     tables: ParquetTables
 

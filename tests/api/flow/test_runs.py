@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -152,6 +153,60 @@ async def test_a_run_is_triggered_by_the_principal_where_identities_are_required
     assert document == ([longest[:255], "user:ana"] if proven else ["user:boss", "user:boss"])
     stored = b"".join(each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
     assert (b"user:boss" in stored) is not proven
+
+
+async def test_the_events_of_a_request_name_the_principal_that_sent_it(tmp_path: Path) -> None:
+    place, runtime = WorkspaceAddress(store=str(tmp_path)), system_runtime()
+    (tmp_path / ".arco").mkdir()
+    tokens = LocalTokens(place.signing_key(runtime.rng), runtime)
+    ana, ben, worker = [
+        {"Authorization": f"Bearer {tokens.mint(Principal(name, Scope()), life_s=600)}"}
+        for name in ("user:ana", "user:ben", "client:worker")
+    ]
+    async with arco(place, ServerSettings(auth=Auth.LOCAL)) as (_, http):
+        run = (await http.post("/runs", json=wish(plan("a")), headers=ana)).json()["run_id"]
+        lease = await http.post("/tasks/lease", json=offer(wait_ms=5_000), headers=worker)
+        [task] = lease.json()["tasks"]
+        where = f"/tasks/{task['attempt_id']}/completed"
+        await http.post(where, json=completion(task, "FAILED"), headers=worker)
+        await until_over(http, run, ana)
+        retried = await http.post(f"/runs/{run}/retry", json={}, headers=ben)
+        assert retried.status_code == 200, retried.text
+        again = retried.json()["run_id"]
+        await http.post(f"/runs/{again}/cancel", headers=ana)
+        await until_over(http, again, ana)
+    callers = {
+        (event["payload"]["execution_id"] == again, event["event_type"]): event.get("caller")
+        for event in stored_events(tmp_path)
+    }
+    started = ("execution_requested", "execution_planned", "execution_started")
+    assert callers == {
+        **{(False, name): "user:ana" for name in started},
+        (False, "task_dispatched"): "client:worker",
+        (False, "task_started"): "client:worker",
+        (False, "task_completed"): "client:worker",
+        (False, "execution_completed"): None,  # the coordinator itself
+        **{(True, name): "user:ben" for name in started},
+        (True, "cancel_requested"): "user:ana",
+        (True, "task_cancelled"): None,
+        (True, "execution_completed"): None,
+    }
+
+
+async def until_over(http: httpx2.AsyncClient, run_id: str, headers: dict[str, str]) -> None:
+    """Return once the end of a run is recorded."""
+    view: dict[str, Any] = {"number": 0}
+    while "completed_at_ms" not in view:
+        query = {"since": view["number"], "wait_ms": 5_000}
+        view = (await http.get(f"/runs/{run_id}", params=query, headers=headers)).json()
+
+
+def stored_events(root: Path) -> list[dict[str, Any]]:
+    """The events of runs, out of the ledger."""
+    segments = [path for path in root.rglob("*") if path.is_file() and "ledger" in path.parts]
+    lines = b"".join(each.read_bytes() for each in segments).splitlines()
+    events = [json.loads(line) for line in lines if line.startswith(b'{"event_id"')]
+    return [each for each in events if "execution_id" in each["payload"]]
 
 
 async def test_runs_and_tasks_are_listed_as_soon_as_they_are_acknowledged() -> None:

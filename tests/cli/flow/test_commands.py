@@ -319,3 +319,48 @@ def test_a_directory_is_enough_for_a_run_and_for_those_who_look_later(
     shown = command.arco("runs", run_match[1], *root, cwd=project)
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "greet@ds=2026-01-03" in shown.stdout
+
+
+HELPED = """
+from arco import Daily, task
+
+DAYS = Daily("ds", start="2026-01-01", end="2026-01-04")
+FACTOR = 2
+
+
+def scaled(number):
+    return number * FACTOR
+
+
+def named(number):
+    return f"number {number}"
+
+
+@task(partitions=DAYS)
+def count(ctx):
+    ctx.log.info(named(scaled(1)))
+"""
+
+
+def test_what_has_changed_in_the_code_is_named(arco: Served, tmp_path: Path) -> None:
+    code = tmp_path / "pipelines" / "counting.py"
+    code.parent.mkdir()
+    code.write_text(HELPED)
+    at = ("--project", str(tmp_path))
+    arco.done("run", "count", *at, "--partitions", "2026-01-01..2026-01-02")
+    assert "recorded" not in arco.done("explain", "count", *at)
+
+    code.write_text(HELPED.replace("FACTOR = 2", "FACTOR = 3").replace("number {", "count {"))
+    changes = ["constant FACTOR changed", "function named changed"]
+    one = arco.document("explain", "count", "2026-01-01", *at)
+    assert sorted(one["code_changes"]) == changes
+    every = arco.document("explain", "count", *at)
+    assert [sorted(each["changes"]) for each in every["older_codes"]] == [changes]
+    for words in (("count", "2026-01-01"), ("count",)):
+        output = arco.done("explain", *words, *at)
+        assert all(f"    {change}\n" in output for change in changes)
+    assert "ds=2026-01-01..2026-01-02" in output
+
+    arco.done("run", "count", *at, "--partitions", "2026-01-02")
+    every = arco.document("explain", "count", *at)
+    assert [each["partitions"] for each in every["older_codes"]] == [["ds=2026-01-01"]]

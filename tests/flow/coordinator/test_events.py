@@ -1,13 +1,19 @@
 """The rows that the end of an attempt leads to."""
 
+import msgspec
+
+from arco.core import json
 from arco.events.lineage import LineageInput, LineageObserved, LineageOutput
 from arco.events.table import ColumnProfile
 from arco.flow.coordinator.messages import AttemptOutcome, CheckOutcome, OutputResult, TaskStatus
+from arco.flow.define.fingerprint import changed_parts
 from arco.flow.plan.input_fingerprint import input_fingerprint, material_digest
 from arco.flow.plan.plan import Plan, ReadPartitions
+from arco.flow.plan.table_state import CODE_PARTS_METRIC
 from arco.fold.tier2 import LINEAGE_DOMAIN
 from tests.flow.coordinator.coordinator_setup import (
     FAILED,
+    SUCCESS,
     CoordinatorSetup,
     run_scenario,
     simulated,
@@ -54,6 +60,25 @@ def test_a_partition_is_recorded_with_its_code_and_inputs() -> None:
         assert (row["status"], row["row_count"]) == ("COMPLETE", 10)
 
     run_scenario(scenario, sources=frozenset({"raw"}))
+
+
+def test_the_parts_of_the_code_are_recorded_however_many_there_are() -> None:
+    few = {"function f": "1", "constant N": "2"}
+    many = {f"function f{number}": f"{number:012}" for number in range(300)}
+
+    async def scenario(setup: CoordinatorSetup) -> None:
+        view = await setup.coordinator.submit(run_request(plan(task("t1"), task("t2"))))
+        for leased, parts in zip(await setup.lease(), (few, many), strict=True):
+            await setup.complete(leased, msgspec.structs.replace(SUCCESS, code_parts=parts))
+        await setup.over(view.run_id)
+        rows = sorted(await setup.reader.rows("tasks"), key=lambda row: str(row["task_id"]))
+        texts = [dict(row["metrics"])[CODE_PARTS_METRIC] for row in rows]
+        recorded = [json.decode(text.encode(), dict[str, str]) for text in texts]
+        assert recorded[0] == few
+        assert changed_parts(recorded[1], many) == ()
+        assert len(changed_parts(recorded[1], many | {"function f299": "other"})) == 1
+
+    run_scenario(scenario)
 
 
 def test_a_task_that_skips_missing_partitions_gets_those_with_data() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from arco.flow.define import code_fingerprint, find_problems, load_project
-from arco.flow.define.fingerprint import changed_parts
+from arco.flow.define.fingerprint import changed_parts, limit_parts
 from tests.flow.define.projects import asset_of, load, prints, write
 
 SHOP = {
@@ -392,6 +392,20 @@ def test_the_parts_of_the_code_name_what_has_changed(
     before = parts(tmp_path / "before", SHOP)
     assert changed_parts(before, parts(tmp_path / "same", SHOP)) == ()
     assert named in changed_parts(before, parts(tmp_path / "n", SHOP | edited(file, old, new)))
+
+
+def test_parts_that_are_too_many_to_be_recorded_are_still_compared() -> None:
+    parts = {f"function f{number}": f"{number:012}" for number in range(300)}
+    limited = limit_parts(parts, 4_000)
+    assert 3_500 < len(json.dumps(limited, separators=(",", ":"))) <= 4_000
+    assert limit_parts(limited, 4_000) == limited
+    others = "other parts changed, which are too many to be recorded"
+    assert changed_parts(limited, parts) == ()
+    assert changed_parts(limited, parts | {"function f0": "x"}) == ("function f0 changed",)
+    for changed in ({"function f299": "x"}, {"function new": "x"}):
+        assert changed_parts(limited, parts | changed) == (others,)
+    fewer = {name: part for name, part in parts.items() if name != "function f0"}
+    assert changed_parts(limited, fewer) == ("function f0 removed",)
 
 
 # Each value and rule of Arco that can enter a fingerprint, captured or declared.

@@ -252,10 +252,11 @@ class WorkerHandlers:
 
     async def lease(self, call: Call[QueryParams, LeaseRequest]) -> Reply:
         """Ask for tasks, waiting for some if there are none."""
-        offer = call.body
+        offer, caller = call.body, call.principal.name
 
         async def ask(wait_ms: int) -> LeaseResponse:
-            return await self._coordinator.lease(structs.replace(offer, wait_ms=wait_ms))
+            request = structs.replace(offer, wait_ms=wait_ms)
+            return await self._coordinator.lease(request, caller=caller)
 
         leased = await self._polls.until(
             call,
@@ -288,7 +289,7 @@ class WorkerHandlers:
         """Report how an attempt ended; answered once the report is durable."""
         _check_attempt(call, call.body.attempt_id)
         try:
-            await self._coordinator.complete(call.body)
+            await self._coordinator.complete(call.body, caller=call.principal.name)
         except Fenced as fenced:
             raise _attempt_fenced(fenced) from fenced
         return Reply(204)

@@ -23,6 +23,7 @@ Examples:
 
 _SERVER, _ADDRESS = Server(), EmbeddedAddress()
 _MAX_FAILURES = 3
+_MAX_OLDER_CODES = 3
 _BAD = ("FAILED", "BLOCKED")
 
 app = command("explain", "Explain why a partition is up to date, stale or missing.", _EXAMPLES)
@@ -70,21 +71,23 @@ def explain(
             now = utc(runtime.clock.now_ms())
             explained = planning.explain(loaded.project, table, partition, state, now)
             is_changed = explained.code_recorded not in (None, explained.code_now)
-            if not is_changed and not explained.failed:
+            if not is_changed and not explained.older_codes and not explained.failed:
                 return explained
 
             def with_records(arco: "Arco") -> "Explanation":
-                changes: tuple[str, ...] = ()
-                if (
-                    explained.maker is not None
-                    and explained.code_recorded is not None
-                    and is_changed
-                ):
-                    changes = _code_changes(
-                        arco, loaded.project, explained.maker, explained.code_recorded
-                    )
-                failures = _last_failures(arco, explained.failed)
-                return replace(explained, failures=failures, code_changes=changes)
+                def changes(recorded: str) -> tuple[str, ...]:
+                    return _code_changes(arco, loaded.project, str(explained.maker), recorded)
+
+                older = explained.older_codes
+                looked_up = [
+                    replace(each, changes=changes(each.code)) for each in older[:_MAX_OLDER_CODES]
+                ]
+                return replace(
+                    explained,
+                    failures=_last_failures(arco, explained.failed),
+                    code_changes=changes(str(explained.code_recorded)) if is_changed else (),
+                    older_codes=(*looked_up, *older[_MAX_OLDER_CODES:]),
+                )
 
             return await call_in_thread(target, connected, runtime, with_records)
 
@@ -113,7 +116,7 @@ def _code_changes(arco: "Arco", project: "Project", maker: str, recorded: str) -
     )
     rows = arco.query(sql, fresh=True).rows
     if not rows:
-        return ()
+        return ("which parts of it have changed is not recorded",)
     before = documents.decode(str(rows[0][0]).encode(), dict[str, str])
     return changed_parts(before, project.code_parts[maker])
 

@@ -27,6 +27,7 @@ from arco.flow.coordinator.messages import (
     TaskStatus,
 )
 from arco.flow.coordinator.ports import RunEvent
+from arco.flow.define.fingerprint import limit_parts
 from arco.flow.plan.input_fingerprint import input_fingerprint
 from arco.flow.plan.table_state import (
     CODE_METRIC,
@@ -271,7 +272,7 @@ class AttemptEnd:
             {} if outcome.code_fingerprint is None else {CODE_METRIC: outcome.code_fingerprint}
         )
         for name, value in (
-            (CODE_PARTS_METRIC, outcome.code_parts),
+            (CODE_PARTS_METRIC, limit_parts(outcome.code_parts, _MAX_TEXT_CHARS)),
             (COLUMN_CHANGES_METRIC, outcome.column_changes),
         ):
             text = msgspec.json.encode(value, order="deterministic").decode()

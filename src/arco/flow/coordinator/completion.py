@@ -25,6 +25,7 @@ from arco.flow.coordinator.attempt_events import (
 from arco.flow.coordinator.attempt_logs import AttemptLogStore
 from arco.flow.coordinator.data_versions import DataVersions
 from arco.flow.coordinator.dispatch import planned_code
+from arco.flow.coordinator.events import caused_by
 from arco.flow.coordinator.leases import TaskLease, restore_inputs
 from arco.flow.coordinator.messages import AttemptReport, TaskInput, TaskStatus
 from arco.flow.coordinator.ports import EventWriter
@@ -110,8 +111,15 @@ class CompletionHandler:
         self._finalize = finalize
         self._unreported = unreported
 
-    async def complete(self, run: ActiveRun, key: str, attempt: int, report: AttemptReport) -> None:
-        """Record the end of an attempt, durably on return."""
+    async def complete(
+        self,
+        run: ActiveRun,
+        key: str,
+        attempt: int,
+        report: AttemptReport,
+        caller: str | None = None,
+    ) -> None:
+        """Record the end of an attempt, durably on return; `caller` reports it."""
         status = report.outcome.status
         if status not in ENDED_STATUSES or status is TaskStatus.SKIPPED:
             raise Invalid(f"no attempt ends as {status.value}")
@@ -122,7 +130,7 @@ class CompletionHandler:
             )
         try:
             async with self._state.keyed_lock.hold(f"{run.run_id}/{key}"):
-                await self._complete(run, key, attempt, report)
+                await self._complete(run, key, attempt, report, caller)
         finally:
             if writing is not None:
                 await writing.wait()  # if the log cannot be stored, the worker repeats the report
@@ -133,19 +141,19 @@ class CompletionHandler:
         run.notify()
 
     async def _complete(
-        self, run: ActiveRun, key: str, attempt: int, report: AttemptReport
+        self, run: ActiveRun, key: str, attempt: int, report: AttemptReport, caller: str | None
     ) -> None:
         reported = run.state.tasks[key].reported.get(attempt)
         if reported is not None and count_published(report) <= reported:
             return  # repeated; an attempt that was abandoned may have published more since
         lease = self._state.leases.live.get(report.attempt_id)
         if lease is not None and lease.worker == report.worker:
-            await self._complete_active(run, lease, report)
+            await self._complete_active(run, lease, report, caller)
         else:
-            await self._complete_late(run, key, attempt, report)
+            await self._complete_late(run, key, attempt, report, caller)
 
     async def _complete_active(
-        self, run: ActiveRun, lease: TaskLease, report: AttemptReport
+        self, run: ActiveRun, lease: TaskLease, report: AttemptReport, caller: str | None
     ) -> None:
         """The attempt still has the lease of its task."""
         key, attempt = lease.key, lease.attempt
@@ -182,7 +190,7 @@ class CompletionHandler:
             next_attempt = run.attempt(key, attempt + 1)
             at_ms = self._state.clock.now_ms() + round(delay)
             events.append(next_attempt.retry_scheduled(at_ms, error))
-        await self._events.append(events)
+        await self._events.append(caused_by(caller, events))
         self._record_versions(run, report, end.inputs)
         self._mark_reported(run, key, attempt, report)
         self._state.release_lease(lease.attempt_id)
@@ -205,17 +213,17 @@ class CompletionHandler:
             raise Unavailable(f"{_FINDING} is not possible now: {error}") from error
 
     async def _complete_late(
-        self, run: ActiveRun, key: str, attempt: int, report: AttemptReport
+        self, run: ActiveRun, key: str, attempt: int, report: AttemptReport, caller: str | None
     ) -> None:
         """The attempt has lost its task; only what it has published counts."""
         end = self._success(run, key, attempt, report)
         if not is_all_published(report):
             publications = [*end.publications()]
             if publications:
-                await self._events.append(publications)
+                await self._events.append(caused_by(caller, publications))
                 self._record_versions(run, report, end.inputs)
             raise Fenced("the task was leased to another worker, or has ended")
-        await self._events.append([*end.events()])
+        await self._events.append(caused_by(caller, end.events()))
         self._record_versions(run, report, end.inputs)
         self._mark_reported(run, key, attempt, report)
         newest = attempt_id_of(run.run_id, key, run.state.tasks[key].attempt)

@@ -17,7 +17,7 @@ from arco.flow.coordinator.attempt_logs import AttemptLogStore
 from arco.flow.coordinator.completion import CompletionHandler, UnreportedOutputs
 from arco.flow.coordinator.data_versions import DataVersions
 from arco.flow.coordinator.dispatch import TaskDispatcher, find_code_waits, lacks_code
-from arco.flow.coordinator.events import MAX_LABEL_CHARS, cancel_requested
+from arco.flow.coordinator.events import MAX_LABEL_CHARS, cancel_requested, caused_by
 from arco.flow.coordinator.finalizer import RunFinalizer
 from arco.flow.coordinator.messages import (
     LEASE_MS,
@@ -208,12 +208,12 @@ class RunCoordinator:
     ) -> PlanningState:
         return await self._states.state(tables, files_of, caller=caller)
 
-    async def submit(self, request: RunRequest, *, caller: str | None = None) -> RunView:
+    async def submit(self, request: RunRequest, /, *, caller: str | None = None) -> RunView:
         self._check_open()
         run = await self._state.shield(self._submit(request, caller))
         return run.view(run.state.number)
 
-    async def lease(self, request: LeaseRequest) -> LeaseResponse:
+    async def lease(self, request: LeaseRequest, /, *, caller: str | None = None) -> LeaseResponse:
         self._check_open()
         _check_lease_request(request)
         state = self._state
@@ -228,7 +228,7 @@ class RunCoordinator:
                     return LeaseResponse(is_over=True)
             selected = self._dispatcher.select(request)
             if selected:
-                tasks = await state.shield(self._dispatcher.dispatch(request, selected))
+                tasks = await state.shield(self._dispatcher.dispatch(request, selected, caller))
                 if tasks:
                     return LeaseResponse(tasks=tasks)
                 continue  # their outputs existed, or their runs were stopped
@@ -287,11 +287,11 @@ class RunCoordinator:
             state.leases.watchers.discard(event)
         return stopped
 
-    async def complete(self, report: AttemptReport) -> None:
+    async def complete(self, report: AttemptReport, /, *, caller: str | None = None) -> None:
         self._check_open()
         self._state.record_contact(report.worker)
         run, key, attempt = await self._attempt(report)
-        await self._state.shield(self._completion.complete(run, key, attempt, report))
+        await self._state.shield(self._completion.complete(run, key, attempt, report, caller))
 
     async def get_run(
         self, run_id: str, since: int = 0, wait_ms: int = 0, *, caller: str | None = None
@@ -322,7 +322,7 @@ class RunCoordinator:
         self._check_open()
         run = await self._run(run_id, caller)
         if not run.state.is_over and not run.state.is_cancelled:
-            await self._state.shield(self._cancel(run, by))
+            await self._state.shield(self._cancel(run, by, caller))
         return run.view(run.state.number)
 
     async def retry(
@@ -360,8 +360,9 @@ class RunCoordinator:
             request = await self._retries.request(run, worker, plan, caller=caller)
             return await self._submit(request, caller)
 
-    async def _cancel(self, run: ActiveRun, by: str | None) -> None:
-        await self._events.append([cancel_requested(run.run_id, (by or "")[:MAX_LABEL_CHARS])])
+    async def _cancel(self, run: ActiveRun, by: str | None, caller: str | None) -> None:
+        requested = cancel_requested(run.run_id, (by or "")[:MAX_LABEL_CHARS])
+        await self._events.append(caused_by(caller, [requested]))
         if run.state.is_over:
             return
         run.state.cancel()

@@ -18,6 +18,7 @@ from arco.flow.coordinator.attempt_events import (
     kept_output_events,
 )
 from arco.flow.coordinator.data_versions import DataVersions
+from arco.flow.coordinator.events import caused_by
 from arco.flow.coordinator.leases import TaskLease, lease_key
 from arco.flow.coordinator.messages import (
     LEASE_MS,
@@ -89,7 +90,7 @@ class TaskDispatcher:
         return selected
 
     async def dispatch(
-        self, request: LeaseRequest, selected: Sequence[SelectedTask]
+        self, request: LeaseRequest, selected: Sequence[SelectedTask], caller: str | None = None
     ) -> tuple[LeasedTask, ...]:
         """Lease the selected tasks, without those that turn out to need no attempt."""
         try:
@@ -98,7 +99,7 @@ class TaskDispatcher:
             now_ms = self._state.clock.now_ms()
             events = [event for each in results for event in _events(each, request, now_ms)]
             if events:
-                await self._events.append(events)
+                await self._events.append(caused_by(caller, events))
         except BaseException:
             self._unreserve(selected)
             raise

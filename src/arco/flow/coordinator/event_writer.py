@@ -70,6 +70,7 @@ class LedgerEventWriter:
                 idempotency_key=event.key,
                 source=Source(SOURCE, event.execution_id, sequence=self._sequence),
                 payload=msgspec.Raw(payload),
+                caller=msgspec.UNSET if event.caller is None else event.caller,
             )
             lines.append((_domain(event.name), json.encode(envelope)))
         return lines

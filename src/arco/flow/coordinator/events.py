@@ -4,7 +4,8 @@ An event that ends a task and names a table and partition marks that partition a
 task that never started names none: its partition stays as it was.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from hashlib import sha256
 from typing import Literal, TypedDict, cast
 
@@ -35,6 +36,7 @@ from arco.flow.plan.plan import Plan
 
 MAX_LABEL_CHARS = 255
 
+_LOCAL_USER = "user:local"
 _MAX_MESSAGE_CHARS = 60_000
 _TASKS_PER_EVENT = 2_000
 
@@ -44,6 +46,15 @@ def run_event(name: str, key: str, run_id: str, payload: Payload) -> RunEvent:
     if len(key) > MAX_LABEL_CHARS:
         key = f"{key.partition(':')[0]}:{sha256(key.encode()).hexdigest()}"
     return RunEvent(name, key, payload, run_id)
+
+
+def caused_by(caller: str | None, events: Iterable[RunEvent]) -> list[RunEvent]:
+    """Events with the principal whose request caused them.
+
+    Without identities, the API tells callers apart by their address: `user:local@127.0.0.1`.
+    """
+    principal = _LOCAL_USER if caller is not None and caller.startswith(f"{_LOCAL_USER}@") else caller
+    return [replace(each, caller=principal) for each in events]
 
 
 def limit_message(text: str | None) -> str | None:

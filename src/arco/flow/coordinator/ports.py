@@ -74,6 +74,43 @@ class Coordinator(TaskCoordinator, Protocol):
         """
 
 
+class ApiCoordinator(Coordinator, Protocol):
+    """The coordinator as the API calls it, for a `caller`.
+
+    Events that a request causes name its principal, and SQL runs in the caller's share of the processes;
+    the reads of workers are Arco's own.
+    """
+
+    async def state(
+        self, tables: Sequence[str], files_of: Sequence[str] = (), *, caller: str | None = None
+    ) -> PlanningState: ...
+
+    async def get_run(
+        self, run_id: str, since: int = 0, wait_ms: int = 0, *, caller: str | None = None
+    ) -> RunView: ...
+
+    async def submit(self, request: RunRequest, /, *, caller: str | None = None) -> RunView: ...
+
+    async def cancel(
+        self, run_id: str, by: str | None = None, *, caller: str | None = None
+    ) -> RunView: ...
+
+    async def retry(
+        self,
+        run_id: str,
+        worker: str = "",
+        plan: Plan | None = None,
+        *,
+        caller: str | None = None,
+    ) -> RunView: ...
+
+    async def lease(
+        self, request: LeaseRequest, /, *, caller: str | None = None
+    ) -> LeaseResponse: ...
+
+    async def complete(self, report: AttemptReport, /, *, caller: str | None = None) -> None: ...
+
+
 @dataclass(frozen=True)
 class TableHead:
     """A table and the head of its chain of versions."""
@@ -97,12 +134,16 @@ class Fences(Protocol):
 
 @dataclass(frozen=True)
 class RunEvent:
-    """An event for the ledger; `key` is its idempotency key."""
+    """An event for the ledger; `key` is its idempotency key.
+
+    `caller` is the principal whose request caused it; None for an event of the coordinator itself.
+    """
 
     name: str
     key: str
     payload: Payload
     execution_id: str
+    caller: str | None = None
 
 
 class EventWriter(Protocol):

@@ -18,7 +18,7 @@ from arco.core.ids import new_ulid
 from arco.events.execution import TriggerType
 from arco.flow.coordinator.active_run import ActiveRun
 from arco.flow.coordinator.data_versions import DataVersions
-from arco.flow.coordinator.events import MAX_LABEL_CHARS, run_submitted
+from arco.flow.coordinator.events import MAX_LABEL_CHARS, caused_by, run_submitted
 from arco.flow.coordinator.messages import RunRequest, TaskStatus
 from arco.flow.coordinator.plan_store import PlanStore, RunClaim, StoredPlan, TableBase, check_plan
 from arco.flow.coordinator.ports import EventWriter, Fences, nothing_to_retry, run_not_over
@@ -92,7 +92,8 @@ class RunSubmission:
         )
         table_ids = {table: base.table_id for table, base in stored.bases.items()}
         now_ms = state.clock.now_ms()
-        await self._events.append([*run_submitted(claim.run_id, stored.request, table_ids, now_ms)])
+        events = run_submitted(claim.run_id, stored.request, table_ids, now_ms)
+        await self._events.append(caused_by(caller, events))
         run = ActiveRun(stored, RunState(stored.request.plan), table_ids=table_ids)
         if self._versions.is_complete(snapshot):  # else it is read again when first needed
             run.versions = snapshot

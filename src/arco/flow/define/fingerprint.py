@@ -203,16 +203,43 @@ def code_parts(asset: AssetDef | TaskDef, project: Project) -> dict[str, str]:
     return parts | project.code.parts(functions.roots, functions.ready)
 
 
+def limit_parts(parts: dict[str, str], max_chars: int) -> dict[str, str]:
+    """As many parts as fit into so many characters of JSON, and one hash for all others."""
+    if len(json.encode(parts)) <= max_chars:
+        return parts
+    kept: dict[str, str] = {}
+    size = len(json.encode({_OTHER_PARTS: "0" * _SHORT_CHARS}))
+    for name, part in parts.items():
+        size += len(json.encode({name: part}))
+        if size > max_chars:
+            break
+        kept[name] = part
+    return kept | {_OTHER_PARTS: _other_parts(parts, kept)}
+
+
 def changed_parts(before: dict[str, str], now: dict[str, str]) -> tuple[str, ...]:
-    """The parts that differ between two versions of the code, and how."""
-    named = {
+    """The parts that differ between two versions of the code, and how; `before` may be limited."""
+    if _OTHER_PARTS in before:
+        kept = {name: part for name, part in before.items() if name != _OTHER_PARTS}
+        named = changed_parts(kept, {name: now[name] for name in now if name in kept})
+        is_same = before[_OTHER_PARTS] == _other_parts(now, kept)
+        return (
+            named if is_same else (*named, "other parts changed, which are too many to be recorded")
+        )
+    changes = {
         **{name: "changed" for name in now if name in before and before[name] != now[name]},
         **{name: "added" for name in now if name not in before},
         **{name: "removed" for name in before if name not in now},
     }
-    return tuple(f"{name} {change}" for name, change in named.items())
+    return tuple(f"{name} {change}" for name, change in changes.items())
 
 
+def _other_parts(parts: dict[str, str], kept: dict[str, str]) -> str:
+    """One hash for the parts that are not kept."""
+    return _short([[name, parts[name]] for name in sorted(parts.keys() - kept.keys())])
+
+
+_OTHER_PARTS = "..."  # no part has this name
 _PARTS = {"sql": "query", "inputs": "inputs", "outputs": "outputs"}
 _SHORT_CHARS = 12
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from arco.core.errors import Invalid
 from arco.flow.define.project import Project
 from arco.flow.partition import MappingContext, Partitions, PartitionSet
-from arco.flow.plan.context import InputPartitions, PlanningContext
+from arco.flow.plan.context import InputPartitions, PlanningContext, TableIndex
 from arco.flow.plan.graph import MakerDef, node_names, suggest
 from arco.flow.plan.input_fingerprint import fingerprint_function
 from arco.flow.plan.keys import describe_keys, key_ranges, short_name, task_key
@@ -51,6 +51,16 @@ class StatusGroup:
 
 
 @dataclass(frozen=True)
+class OlderCode:
+    """Partitions that were made by the same older code, as ranges, and what has changed since."""
+
+    code: str
+    partitions: tuple[str, ...]
+    count: int
+    changes: tuple[str, ...] = ()  # the caller fills them in
+
+
+@dataclass(frozen=True)
 class TaskFailure:
     """The last failure of a task, and the checks that failed."""
 
@@ -67,8 +77,9 @@ class Explanation:
     `status` is UP_TO_DATE, SOURCE, WAITING for data that the plan does not make, BLOCKED by an upstream
     failure or because a plan does not make it, or the reason of a task.
     `partition` is None for an explanation of the complete table: `groups` then has the status of its
-    partitions. `*_recorded` is what the worker reported that made the data, `*_now` what would be recorded
-    today. `failed` are the tasks whose failure is the reason; the caller fills in `failures`.
+    partitions, and `older_codes` those that other code than the present has made, the newest first.
+    `*_recorded` is what the worker reported that made the data, `*_now` what would be recorded today.
+    `failed` are the tasks whose failure is the reason; the caller fills in `failures`.
     """
 
     table: str
@@ -84,6 +95,7 @@ class Explanation:
     inputs: tuple[InputStatus, ...] = ()
     downstream: tuple[DownstreamPartitions, ...] = ()
     groups: tuple[StatusGroup, ...] = ()
+    older_codes: tuple[OlderCode, ...] = ()
     failed: tuple[str, ...] = ()
     failures: tuple[TaskFailure, ...] = ()
     maker: str | None = None  # the asset or task that makes it
@@ -106,6 +118,10 @@ class Explanation:
             yield f"  made at {format_time(self.made_at_ms)}{by}"
         if self.groups and self.code_now is not None:
             yield f"  code: now {self.code_now[:12]}"  # each partition has its own record
+            for older in self.older_codes:
+                which = f"{older.count}, {_shown(older.partitions)}"
+                yield f"    recorded {older.code[:12]}: {which}"
+                yield from (f"      {change}" for change in older.changes)
         else:
             yield from _compared("code", self.code_recorded, self.code_now)
             yield from (f"    {change}" for change in self.code_changes)
@@ -210,15 +226,38 @@ def _of_all(name: str, maker: MakerDef, planned: Plan, context: PlanningContext)
         for status, keys in sorted(by_status.items())
     )
     count = sum(group.count for group in groups)
+    code = context.project.fingerprints[maker.name]
     return Explanation(
         table=name,
         partition=None,
         status=groups[0].status if len(groups) == 1 else "MIXED",
         why=f"{count} partitions",
-        code_now=context.project.fingerprints[maker.name],
+        code_now=code,
         groups=groups,
+        older_codes=tuple(_older_codes(_recorded_table(name, maker, context), code)),
+        maker=maker.name,
         downstream=tuple(_downstream(name, None, context)),
     )
+
+
+def _recorded_table(name: str, maker: MakerDef, context: PlanningContext) -> TableIndex:
+    """The table that is explained; for a task its first output, or its own state."""
+    if name in context.project.made_by:
+        return context.tables.table(name)
+    return context.outputs(maker)[0]
+
+
+def _older_codes(table: TableIndex, code_now: str) -> Iterator[OlderCode]:
+    """The codes other than the present that made existing partitions, the newest first."""
+    keys: dict[str, list[str]] = {}
+    newest_ms: dict[str, int] = {}
+    for key, row in table.rows.items():
+        code = table.state.code_fingerprints[row]
+        if code is not None and code != code_now and table.by_key.get(key) is not None:
+            keys.setdefault(code, []).append(key)
+            newest_ms[code] = max(newest_ms.get(code, 0), table.made_at_ms(key) or 0)
+    for code in sorted(keys, key=lambda each: (-newest_ms[each], each)):
+        yield OlderCode(code, tuple(key_ranges(keys[code])), len(keys[code]))
 
 
 def _of_one(
@@ -227,9 +266,7 @@ def _of_one(
     status, why = _statuses(maker, planned).get(
         key, (UP_TO_DATE, "nothing it is made from changed")
     )
-    table = (
-        context.tables.table(name) if name in context.project.made_by else context.outputs(maker)[0]
-    )
+    table = _recorded_table(name, maker, context)
     row = table.rows.get(key)
     made_at = table.made_at_ms(key)
     axes = maker.partitions.axes(context.dynamic)
