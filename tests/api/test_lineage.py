@@ -173,7 +173,7 @@ def test_an_unknown_table_is_404(http: httpx2.Client, freshness: str) -> None:
         ({"depth": "0"}, "depth is a number of steps from 1 to 8, not 0"),
         ({"depth": "many"}, "the parameter 'depth' is a whole number, not 'many'"),
         ({"direction": "left"}, "direction is up, down or both, not 'left'"),
-        ({"impact": "a", "direction": "up"}, "an impact is what lies downstream"),
+        ({"impact": "a", "direction": "up"}, "impact covers downstream only"),
         ({"impact": "a", "depth": "9"}, "depth is a number of steps from 1 to 8, not 9"),
         ({"impact": "a", "columns": "true"}, "leave both out"),
         ({"upward": "true"}, "unknown parameter 'upward'"),

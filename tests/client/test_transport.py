@@ -294,7 +294,7 @@ def test_the_hint_of_a_server_about_something_missing_is_shown_unchanged() -> No
     missing.add_note("Check its id; `arco runs` lists all runs.")
     for error, step in (
         (missing, missing.__notes__[0]),
-        (NotFound("there is no catalog 'x'"), "Check the name, and as of when you look."),
+        (NotFound("there is no catalog 'x'"), "Check the name and `as_of`."),
     ):
         with (
             scripted(refusal(error)) as script,

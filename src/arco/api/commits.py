@@ -34,8 +34,8 @@ class CommitHandlers:
             self._context.services.reader, before=before, limit=query.page_size + 1
         )
         entries = [_entry(each) for each in commits]
-        items, last = take_page(entries, query.page_size, lambda each: str(each.number))
-        page = CommitPage(items=tuple(items), next_page_token=next_token(snapshot, last))
+        items, last_key = take_page(entries, query.page_size, lambda each: str(each.number))
+        page = CommitPage(items=tuple(items), next_page_token=next_token(snapshot, last_key))
         return list_reply(page, snapshot)
 
     async def get(self, call: Call[QueryParams, None]) -> Reply:

@@ -81,21 +81,23 @@ class EventHandlers:
     async def take(self, lines: list[bytes], batch: Ulid | None, caller: str) -> Answer:
         """Store a batch, under the batch id of its claim if it has one."""
         try:
-            taken = await self._services.ingestion.ingest(lines, batch, caller)
+            result = await self._services.ingestion.ingest(lines, batch, caller)
         except TooManyRows as refused:
             return Answer(status=413, body=msgspec.Raw(json.encode(_too_many_rows(refused))))
-        return self._answer(taken)
+        return self._answer(result)
 
     async def terms(self) -> ClaimTerms:
         """What a claim fixes: the batch id, from which the event ids follow."""
         return ClaimTerms(ids={_BATCH: new_ulid(self._services.runtime)}, base=0)
 
-    def _answer(self, taken: IngestResult) -> Answer:
-        _count(self._services.metrics, taken)
-        if taken.refused and not taken.accepted and not taken.duplicates:
-            return Answer(status=422, body=msgspec.Raw(json.encode(_all_refused(taken))))
+    def _answer(self, result: IngestResult) -> Answer:
+        _count(self._services.metrics, result)
+        if result.refused and not result.accepted and not result.duplicates:
+            return Answer(status=422, body=msgspec.Raw(json.encode(_all_refused(result))))
         # A takeover does not search the ledger for the batch: only the outcome says that it was stored.
-        return Answer(status=200, body=msgspec.Raw(json.encode(_document(taken))), has_landed=False)
+        return Answer(
+            status=200, body=msgspec.Raw(json.encode(_document(result))), has_landed=False
+        )
 
 
 @dataclass(frozen=True)
@@ -162,24 +164,24 @@ def _fingerprint(lines: list[bytes]) -> str:
     return sha256_hex(b"\n".join(line.strip() for line in lines))
 
 
-def _document(taken: IngestResult) -> AppendResult:
+def _document(result: IngestResult) -> AppendResult:
     return AppendResult(
-        accepted=len(taken.accepted),
-        event_ids=tuple(taken.accepted),
+        accepted=len(result.accepted),
+        event_ids=tuple(result.accepted),
         duplicates=tuple(
             DuplicateLine(line=each.line, idempotency_key=each.idempotency_key)
-            for each in taken.duplicates
+            for each in result.duplicates
         ),
-        refused=_refused(taken),
+        refused=_refused(result),
     )
 
 
-def _refused(taken: IngestResult) -> tuple[RefusedLine, ...]:
-    return tuple(RefusedLine(line=each.line, reason=each.reason) for each in taken.refused)
+def _refused(result: IngestResult) -> tuple[RefusedLine, ...]:
+    return tuple(RefusedLine(line=each.line, reason=each.reason) for each in result.refused)
 
 
-def _all_refused(taken: IngestResult) -> AllRefused:
-    first = taken.refused[0]
+def _all_refused(result: IngestResult) -> AllRefused:
+    first = result.refused[0]
     return AllRefused(
         type="urn:arco:problem:events_refused",
         title="No event was accepted",
@@ -187,7 +189,7 @@ def _all_refused(taken: IngestResult) -> AllRefused:
         detail=f"nothing was stored; line {first.line}: {first.reason}",
         code="events_refused",
         next_step="Correct the events; `refused` has the reason for each line.",
-        refused=_refused(taken),
+        refused=_refused(result),
     )
 
 
@@ -202,13 +204,13 @@ def _too_many_rows(refused: TooManyRows) -> ProblemDocument:
     )
 
 
-def _count(metrics: Metrics, taken: IngestResult) -> None:
-    for domain, count in taken.by_domain.items():
+def _count(metrics: Metrics, result: IngestResult) -> None:
+    for domain, count in result.by_domain.items():
         metrics.count_accepted_events(domain, count)
-    if taken.refused:
-        metrics.count_refused_events(len(taken.refused))
-    if taken.duplicates:
-        metrics.count_duplicate_events(len(taken.duplicates))
+    if result.refused:
+        metrics.count_refused_events(len(result.refused))
+    if result.duplicates:
+        metrics.count_duplicate_events(len(result.duplicates))
 
 
 def _example() -> object:

@@ -135,13 +135,13 @@ def _ms(moment: datetime) -> int:
     return round(moment.timestamp() * 1000)
 
 
-def _by_domain(name: str, what: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(name, what, labels=_BY_DOMAIN)
+def _by_domain(name: str, help_text: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, help_text, labels=_BY_DOMAIN)
 
 
-def _times(name: str, what: str, moments_ms: Mapping[str, int]) -> GaugeMetricFamily:
+def _times(name: str, help_text: str, moments_ms: Mapping[str, int]) -> GaugeMetricFamily:
     """A gauge of the last success by domain, in seconds since 1970."""
-    gauge = _by_domain(f"{name}_last_success_timestamp_seconds", what)
+    gauge = _by_domain(f"{name}_last_success_timestamp_seconds", help_text)
     for domain, ms in sorted(moments_ms.items()):
         gauge.add_metric((domain,), ms / 1000)
     return gauge

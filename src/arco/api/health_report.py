@@ -84,17 +84,19 @@ def reasons_of(
     """All reasons to be degraded, those of the store first: most others follow from them."""
     remote = observation.compactor
     reasons = [*_store_reasons(observation), *_compactor_reasons(remote)]
-    lags = [_now(each, clock) for each in observation.domains or ()]
+    lags = [_with_current_age(each, clock) for each in observation.domains or ()]
     reasons += _compaction_reasons(lags, compaction)
     reasons += [
-        _late(each, compaction) for each in lags if each.lag_ms > _limit_ms(compaction, remote)
+        _lag_reason(each, compaction)
+        for each in lags
+        if each.lag_ms > _limit_ms(compaction, remote)
     ]
     # A reason that the compactor reports replaces ours for the same domain: it knows more.
     reasons += [] if remote is None else [_from_remote(each) for each in remote.reasons]
     return tuple({each.domain or each.code: each for each in reasons}.values())
 
 
-def _now(lag: DomainLag, clock: Clock) -> DomainLag:
+def _with_current_age(lag: DomainLag, clock: Clock) -> DomainLag:
     """A lag that was read a moment ago, with its present age."""
     oldest = lag.oldest_received_at
     return lag if oldest is UNSET else msgspec.structs.replace(lag, lag_ms=age_ms(oldest, clock))
@@ -184,7 +186,7 @@ def _limit_ms(compaction: CompactionStatus, remote: RemoteCompaction | None) -> 
     return LATE_WHILE_STARTING_MS if state == "starting" else LATE_MS
 
 
-def _late(lag: DomainLag, compaction: CompactionStatus) -> HealthReason:
+def _lag_reason(lag: DomainLag, compaction: CompactionStatus) -> HealthReason:
     """Events of a domain have waited for too long, and why if that is known."""
     waited = f"Events of {lag.domain} have waited for {lag.lag_ms // 1000} s to be compacted"
     failure = compaction.failures.get(lag.domain)

@@ -81,7 +81,7 @@ class LineageHandlers:
     async def _impact(self, table_id: str, call: Call[LineageQuery, None]) -> Impact:
         query = call.query
         if query.direction not in (None, "down"):
-            raise Invalid("an impact is what lies downstream: leave direction out, or pass down")
+            raise Invalid("impact covers downstream only: omit direction or pass `down`")
         if query.columns or query.runs:
             raise Invalid("an impact always has columns and never runs: leave both out")
         return await self._services.tracer.impact(

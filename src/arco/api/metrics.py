@@ -29,8 +29,8 @@ class ReconcilerMetrics:
     """Counters of the reconciler's rounds; a full round reads every Iceberg table."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        def counter(name: str, what: str, *labels: str) -> Counter:
-            return Counter(f"arco_reconciler_{name}", what, labels, registry=registry)
+        def counter(name: str, help_text: str, *labels: str) -> Counter:
+            return Counter(f"arco_reconciler_{name}", help_text, labels, registry=registry)
 
         self._rounds = counter("rounds", "Rounds that ended.", "kind", "outcome")
         self._tables = counter("tables", "Tables that were looked at.")
@@ -118,8 +118,8 @@ class CompactionMetrics:
     """Counters of compaction cycles, by domain."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        def counter(name: str, what: str, labels: tuple[str, ...] = _BY_DOMAIN) -> Counter:
-            return Counter(f"arco_compaction_{name}", what, labels, registry=registry)
+        def counter(name: str, help_text: str, labels: tuple[str, ...] = _BY_DOMAIN) -> Counter:
+            return Counter(f"arco_compaction_{name}", help_text, labels, registry=registry)
 
         self._cycles = counter("cycles", "What Tier 2 has published.", ("domain", "kind"))
         self._events = counter("events", "Events that were folded, whatever became of them.")
@@ -178,8 +178,8 @@ class MaintenanceMetrics:
     """Gauges of the last inspection, by domain."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        def gauge(name: str, what: str) -> Gauge:
-            return Gauge(f"arco_inspection_{name}", what, _BY_DOMAIN, registry=registry)
+        def gauge(name: str, help_text: str) -> Gauge:
+            return Gauge(f"arco_inspection_{name}", help_text, _BY_DOMAIN, registry=registry)
 
         self._troubles = gauge("troubles", "Problems that Arco does not repair by itself.")
         self._waiting = gauge("waiting_segments", "Segments with events that are not published.")
@@ -233,12 +233,14 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
 
-        def counter(name: str, what: str, *labels: str) -> Counter:
-            return Counter(f"arco_{name}", what, labels, registry=self.registry)
+        def counter(name: str, help_text: str, *labels: str) -> Counter:
+            return Counter(f"arco_{name}", help_text, labels, registry=self.registry)
 
-        def histogram(name: str, what: str, label: str, buckets: tuple[float, ...]) -> Histogram:
+        def histogram(
+            name: str, help_text: str, label: str, buckets: tuple[float, ...]
+        ) -> Histogram:
             return Histogram(
-                f"arco_{name}", what, (label,), buckets=buckets, registry=self.registry
+                f"arco_{name}", help_text, (label,), buckets=buckets, registry=self.registry
             )
 
         self._requests = counter("http_requests", "Requests answered.", "operation", "status")

@@ -94,7 +94,7 @@ class ObjectHandlers:
         if isinstance(row, CatalogRow):
             return catalog_response(CommittedRow(row, item.commit))
         if not containers.names:
-            raise Corrupt("an object lies in nothing")
+            raise Corrupt("an object has no parent")
         catalog, *schema = containers.names
         if isinstance(row, SchemaRow):
             return schema_response(CommittedRow(row, item.commit), catalog)

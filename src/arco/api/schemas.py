@@ -69,14 +69,14 @@ class CatalogHandlers:
         catalogs = await snapshot.catalogs(
             after=after, after_id=behind, limit=query.page_size + 1, dropped=query.dropped
         )
-        page, last = take_page(
+        page, last_key = take_page(
             catalogs,
             query.page_size,
             lambda each: name_key(each.row.name, each.row.catalog_id, dropped=query.dropped),
         )
         document = CatalogPage(
             items=tuple(catalog_response(each) for each in page),
-            next_page_token=next_token(snapshot, last),
+            next_page_token=next_token(snapshot, last_key),
         )
         return list_reply(document, snapshot)
 
@@ -162,14 +162,14 @@ class SchemaHandlers:
             limit=query.page_size + 1,
             dropped=query.dropped,
         )
-        page, last = take_page(
+        page, last_key = take_page(
             schemas,
             query.page_size,
             lambda each: name_key(each.row.name, each.row.schema_id, dropped=query.dropped),
         )
         document = SchemaPage(
             items=tuple(schema_response(each, catalog) for each in page),
-            next_page_token=next_token(snapshot, last),
+            next_page_token=next_token(snapshot, last_key),
         )
         return list_reply(document, snapshot)
 

@@ -111,14 +111,14 @@ class TableHandlers:
         def key(each: CommittedRow[TableRow]) -> str:
             return name_key(each.row.name, each.row.table_id, dropped=query.dropped)
 
-        rows, last = take_page(tables, query.page_size, key)
+        rows, last_key = take_page(tables, query.page_size, key)
         rows = [each for each in rows if not await self._context.is_gone(call, each.row)]
         columns: Sequence[Sequence[ColumnRow] | None] = [None] * len(rows)
         if query.include == "columns":
             columns = await self._columns(snapshot, rows)
             if len(columns) < len(rows):
                 rows = rows[: len(columns)]
-                last = key(rows[-1])
+                last_key = key(rows[-1])
         page = TablePage(
             items=tuple(
                 table_response(
@@ -126,7 +126,7 @@ class TableHandlers:
                 )
                 for each, own in zip(rows, columns, strict=True)
             ),
-            next_page_token=next_token(snapshot, last),
+            next_page_token=next_token(snapshot, last_key),
         )
         return list_reply(page, snapshot, tagged=not call.resolved_names)
 
@@ -196,8 +196,10 @@ class TableHandlers:
         newest = table.row.schema_version
         top = newest if cursor is None else min(newest, cursor.key_number - 1)
         items = await self._versions(snapshot, table.row.table_id, top, query.page_size)
-        rest = items[-1].version if items and items[-1].version > 1 else None
-        page = SchemaVersionPage(items=tuple(items), next_page_token=next_token(snapshot, rest))
+        last_version = items[-1].version if items and items[-1].version > 1 else None
+        page = SchemaVersionPage(
+            items=tuple(items), next_page_token=next_token(snapshot, last_version)
+        )
         return list_reply(page, snapshot)
 
     async def _versions(

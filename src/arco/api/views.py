@@ -80,13 +80,13 @@ class ViewHandlers:
             query.page_token, query.as_of, call.head
         )
         parent = await snapshot.schema(SchemaName(catalog, schema))
-        views, last = await self._scan(call, snapshot, parent.row.schema_id, cursor)
+        views, last_key = await self._scan(call, snapshot, parent.row.schema_id, cursor)
         root = self._context.services.location_root
         page = ViewPage(
             items=tuple(
                 view_response(table_response(each, catalog, schema, root=root)) for each in views
             ),
-            next_page_token=next_token(snapshot, last),
+            next_page_token=next_token(snapshot, last_key),
         )
         return list_reply(page, snapshot, tagged=not call.resolved_names)
 

@@ -13,6 +13,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from arco.cli.flags import CONFIG, Server
+from arco.core.sql_literal import quote_text
 from arco.flow.spark.jars import SPARK_PACKAGE
 
 _EXAMPLES = """\
@@ -131,13 +132,17 @@ def _pyiceberg(endpoint: CatalogEndpoint) -> list[str]:
 
 def _duckdb(endpoint: CatalogEndpoint) -> list[str]:
     lines = ["INSTALL iceberg;", "LOAD iceberg;"]
-    options = f"TYPE iceberg, ENDPOINT {_sql(endpoint.uri)}"
+    options = f"TYPE iceberg, ENDPOINT {quote_text(endpoint.uri)}"
     if endpoint.with_token:
         lines += ["CREATE SECRET arco (TYPE iceberg, TOKEN getenv('ARCO_TOKEN'));"]
         options += ", SECRET arco"
     else:
         options += ", AUTHORIZATION_TYPE 'none'"
-    return [*lines, f"ATTACH {_sql(endpoint.warehouse)} AS arco ({options});", "SHOW ALL TABLES;"]
+    return [
+        *lines,
+        f"ATTACH {quote_text(endpoint.warehouse)} AS arco ({options});",
+        "SHOW ALL TABLES;",
+    ]
 
 
 def _imports(endpoint: CatalogEndpoint, line: str) -> list[str]:
@@ -147,10 +152,6 @@ def _imports(endpoint: CatalogEndpoint, line: str) -> list[str]:
 def _python(text: str) -> str:
     """A literal of Python, which every string of JSON is, in double quotes like the rest of a snippet."""
     return dumps(text, ensure_ascii=False)
-
-
-def _sql(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 _SNIPPETS: Mapping[SnippetEngine, Callable[[CatalogEndpoint], list[str]]] = {

@@ -79,7 +79,8 @@ def _touched(table: StateTable, rows: pa.Table, tail: pa.Table) -> pa.ChunkedArr
 class TableCache:
     """A cache of tables by key, least recently used first, bounded by bytes and number.
 
-    It evicts only in `trim`, so that no table is removed while a query needs it.
+    It evicts only in `trim`, so that no table is removed while a query needs it; `core.lru_cache.LruCache`
+    would evict in `put`.
     """
 
     def __init__(self, max_bytes: int) -> None:

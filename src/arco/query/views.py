@@ -155,8 +155,8 @@ class CatalogViews:
                 if end is None:
                     continue
                 at, container = end
-            place = None if parent is None else row[parent] or row["catalog_id"]
-            dropped.append((kind or row["kind"], row[key], row["name"], place, at, container))
+            parent_id = None if parent is None else row[parent] or row["catalog_id"]
+            dropped.append((kind or row["kind"], row[key], row["name"], parent_id, at, container))
         columns = list(zip(*dropped, strict=True)) or [()] * len(DROPPED_SCHEMA)
         arrays = [
             pa.array(values, field.type)

@@ -83,9 +83,9 @@ class FlowStateHandlers:
             )
             for value in dict.fromkeys(change.values)
         ]
-        taken = await self._services.ingestion.ingest(lines, caller=call.principal.name)
-        if taken.refused:
-            raise Invalid(f"value {taken.refused[0].line}: {taken.refused[0].reason}")
+        result = await self._services.ingestion.ingest(lines, caller=call.principal.name)
+        if result.refused:
+            raise Invalid(f"value {result.refused[0].line}: {result.refused[0].reason}")
         document = ValuesChanged(
             dimension=change.dimension,
             values=tuple(dict.fromkeys(change.values)),

@@ -101,21 +101,19 @@ PROBLEM_TYPES = (
         "This identity may not do that",
         detail="this identity may not do that",
     ),
-    ProblemType(
-        NotFound, 404, "There is no such object", "Check the name, and as of when you look."
-    ),
+    ProblemType(NotFound, 404, "There is no such object", "Check the name and `as_of`."),
     ProblemType(AlreadyExists, 409, "The name is taken"),
     ProblemType(
         PreconditionFailed,
         412,
-        "It has changed since you read it",
+        "The object has changed since it was read",
         "Read it again, and send its new ETag in If-Match.",
     ),
     ProblemType(
         NotEmpty,
         409,
-        "It is not empty",
-        "Drop what it holds first, or add ?force=true to drop it all.",
+        "The object is not empty",
+        "Drop its contents first, or add ?force=true to drop it all.",
     ),
     ProblemType(Conflict, 409, "Another writer was first"),
     ProblemType(
@@ -224,11 +222,11 @@ class HttpError(Exception):
 TITLES = {
     403: "The origin of the request is not allowed",
     404: "There is no such route",
-    405: "This route does not take that method",
+    405: "Method not allowed on this route",
     408: "The request came too slowly",
     413: "The body is too large",
     414: "The URL is too long",
-    415: "This kind of body is not read here",
+    415: "Unsupported content type",
     431: "The headers are too large",
     503: "Temporarily unavailable",
     504: "The outcome is not known",

@@ -112,7 +112,7 @@ ERROR_TYPES = (
         StoreFull,
         507,
         "InsufficientStorageException",
-        "no space is left where the store lies; nothing was changed",
+        "no space is left on the disk of the store; nothing was changed",
     ),
     IcebergErrorType(DeniedMetadata, 403, "ForbiddenException"),
     IcebergErrorType(

@@ -23,6 +23,7 @@ from arco.api.services import QueryEngine, Services
 from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.errors import Invalid, NotFound
+from arco.core.sql_literal import quote_text
 from arco.fold.tier2 import EXECUTIONS_DOMAIN
 
 D = TypeVar("D", bound=ResponseModel)
@@ -30,14 +31,9 @@ D = TypeVar("D", bound=ResponseModel)
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
 
 
-def literal(text: str) -> str:
-    """A text as an SQL literal; only quotes need escaping."""
-    return "'" + text.replace("'", "''") + "'"
-
-
 def equal(column: str, text: str) -> str:
     """The condition that a column has this text."""
-    return f"{column} = {literal(text)}"
+    return f"{column} = {quote_text(text)}"
 
 
 @dataclass(frozen=True)
@@ -168,9 +164,9 @@ def after_key(
         return []
     if numeric and not _NUMBER.fullmatch(last_key.key):
         raise Invalid(MALFORMED)
-    value, sign = (last_key.key, "<") if numeric else (literal(last_key.key), ">")
+    value, sign = (last_key.key, "<") if numeric else (quote_text(last_key.key), ">")
     return [
-        f"{sort_key} {sign} {value} OR ({sort_key} = {value} AND {name} > {literal(last_key.name)})"
+        f"{sort_key} {sign} {value} OR ({sort_key} = {value} AND {name} > {quote_text(last_key.name)})"
     ]
 
 

@@ -77,9 +77,9 @@ class ExecutionHandlers:
                 limit=query.page_size + 1,
             )
         )
-        page, last = split_page(rows, query.page_size, "began", "execution_id")
+        page, last_key = split_page(rows, query.page_size, "began", "execution_id")
         items = tuple(from_row(ExecutionSummary, row) for row in page)
-        return reader, RunPage(items=items, next_page_token=reader.token(last))
+        return reader, RunPage(items=items, next_page_token=reader.token(last_key))
 
     async def get(self, call: Call[FreshQuery, None]) -> Reply:
         """One run, with the statuses of its tasks."""
@@ -111,9 +111,9 @@ class ExecutionHandlers:
         )
         if not rows and start is None and not await reader.rows(_execution(execution_id)):
             raise _unknown_run(execution_id)
-        page, last = split_page(rows, query.page_size, "task_id", "task_id")
+        page, last_key = split_page(rows, query.page_size, "task_id", "task_id")
         items = tuple(from_row(TaskRun, row) for row in page)
-        return TaskRunPage(items=items, next_page_token=reader.token(last))
+        return TaskRunPage(items=items, next_page_token=reader.token(last_key))
 
     async def _check_pipeline(self, reader: EventTableReader, pipeline: str) -> None:
         select = Select("executions", ("pipeline_id",), [equal("pipeline_id", pipeline)], limit=1)

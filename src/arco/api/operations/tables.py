@@ -80,11 +80,11 @@ class TableFactHandlers:
         counts = await reader.counts("partitions", "status", of_table)
         if not counts:
             await self._check_table(table_id)
-        page, last = split_page(rows, query.page_size, "sort_key", "partition_id")
+        page, last_key = split_page(rows, query.page_size, "sort_key", "partition_id")
         document = PartitionPage(
             items=tuple(from_row(PartitionResponse, row) for row in page),
             status_counts=counts,
-            next_page_token=reader.token(last),
+            next_page_token=reader.token(last_key),
         )
         return Reply(200, json.encode(document))
 
