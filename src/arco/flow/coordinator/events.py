@@ -53,7 +53,9 @@ def caused_by(caller: str | None, events: Iterable[RunEvent]) -> list[RunEvent]:
 
     Without identities, the API tells callers apart by their address: `user:local@127.0.0.1`.
     """
-    principal = _LOCAL_USER if caller is not None and caller.startswith(f"{_LOCAL_USER}@") else caller
+    principal = (
+        _LOCAL_USER if caller is not None and caller.startswith(f"{_LOCAL_USER}@") else caller
+    )
     return [replace(each, caller=principal) for each in events]
 
 
