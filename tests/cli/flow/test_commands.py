@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from arco.client import Arco
 from tests.cli import command
 from tests.cli.command import is_one_sentence
 from tests.cli.serving import NO_SPARK, Served, inherited, serving
@@ -183,6 +184,54 @@ def test_what_cannot_be_made_fails_a_run_and_not_a_plan(arco: Served, tmp_path: 
         result = arco.arco(words, "--project", str(tmp_path))
         assert result.returncode == code_of_exit, result.stderr
         assert "look: cannot be made, as raw.gone lacks the data it reads" in result.stdout
+
+
+APPENDED = """
+from arco import asset, task
+
+@asset("silver.log", mode="append", format="parquet")
+def log(spark): return spark.range(1)
+
+@task()
+def note(ctx): ctx.log.info("noted")
+"""
+
+
+@pytest.mark.parametrize("flag", ["", "--detach"])
+def test_rows_that_other_code_has_appended_fail_a_run_that_makes_the_rest(
+    arco: Served, tmp_path: Path, flag: str
+) -> None:
+    schema = f"silver{len(flag)}"
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "pipelines" / "p.py").write_text(APPENDED.replace("silver.", f"{schema}."))
+    arco.done("schema", "create", schema)
+    arco.done("table", "create", f"{schema}.log", "--format", "parquet", "--column", "id bigint")
+    appended = {
+        "event_type": "partition_completed",
+        "event_version": 1,
+        "occurred_at": "2026-01-01T00:00:00Z",
+        "source": {"type": "test"},
+        "payload": {
+            "table_id": arco.document("table", "show", f"{schema}.log")["id"],
+            "partition_key": "",
+            "version": 1,
+            "materialization_id": "an attempt",
+            "code_fingerprint": "older code",
+        },
+    }
+    with Arco(arco.url) as client:
+        client.events.send([appended])
+    at = ("--project", str(tmp_path))
+    run = arco.arco("run", *at, "--force", *filter(None, [flag]))
+    assert run.returncode == 1, run.stderr
+    assert f"{schema}.log: blocked (APPENDED)" in run.stdout
+    if flag:
+        assert "1 of what was asked for cannot be made, and is not part of this run" in run.stdout
+        arco.done("worker", *at, "--once")
+    run_match = RUN.search(run.stdout)
+    assert run_match is not None
+    view = arco.document("runs", run_match[1])
+    assert [(each["key"], each["status"]) for each in view["changed"]] == [("note", "SUCCESS")]
 
 
 def test_nothing_to_do_is_one_sentence_and_a_success(arco: Served) -> None:

@@ -1,6 +1,7 @@
 """The end of a run, for people and for programs."""
 
 import shlex
+from typing import Any
 
 import msgspec
 import pytest
@@ -356,12 +357,17 @@ def test_a_run_that_waits_for_code_shows_both_fingerprints(
 
 
 @pytest.mark.parametrize(
-    ("waiting", "code"), [((), 0), ((WaitingPartition(key="a", lacks=("b",)),), 1)]
+    ("left_out", "code"),
+    [
+        ({}, 0),
+        ({"waiting": (WaitingPartition(key="a", lacks=("b",)),)}, 1),
+        ({"blocked": (BlockedPartition(key="a", reason="APPENDED", cause="it was"),)}, 1),
+    ],
 )
 def test_a_detached_run_exits_with_1_if_something_cannot_be_made(
-    waiting: tuple[WaitingPartition, ...], code: int, capsys: pytest.CaptureFixture[str]
+    left_out: dict[str, Any], code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plan = msgspec.structs.replace(planned(*ORDERS), waiting=waiting)
+    plan = msgspec.structs.replace(planned(*ORDERS), **left_out)
     for as_json in (False, True):
         assert RunReport(RunProgress(plan), "", as_json=as_json).print_detached(seen()) == code
     assert ("1 of what was asked for cannot be made" in capsys.readouterr().out) == bool(code)
