@@ -134,7 +134,8 @@ def test_a_read_by_sql_ends_when_its_caller_hangs_up(tmp_path: Path) -> None:
                 _until(lambda: engine.pool.busy > 0)
             # Long before the query's own time is over.
             _until(lambda: (engine.pool.busy, engine.pool.queued) == (0, 0), 8)
-            assert sql_processes() == []
+            # A process that was between two requests is kept for the next query.
+            _until(lambda: len(sql_processes()) == len(engine.pool._idle))
 
 
 @pytest.mark.parametrize(
