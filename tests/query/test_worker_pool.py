@@ -9,6 +9,7 @@ import pytest
 from arco.core.errors import Invalid, TooManyQueries
 from arco.query.engine import SqlEngine
 from arco.query.limits import QueryLimits
+from tests.query.workers import sql_processes
 from tests.query.workspace import workspace
 
 ENDLESS = "SELECT count(*) FROM generate_series(1, 1000000000000) WHERE value % 7 = 3"
@@ -83,3 +84,20 @@ async def test_arco_itself_may_use_all_processes_and_waits_as_others_do() -> Non
         await asyncio.sleep(0.2)
         assert (space.engine.pool.busy, space.engine.pool.queued) == (2, 1)
         await _end(own)
+
+
+async def test_a_query_that_is_cancelled_before_it_has_its_process_leaves_none_behind() -> None:
+    async with workspace(limits=QueryLimits(workers=2)) as space:
+        for pause_s in (0, 0, 0.001, 0.01, 0.1):
+            asked = asyncio.ensure_future(space.engine.query("SELECT 1"))
+            await asyncio.sleep(pause_s)
+            await _end([asked])
+            assert (space.engine.pool.busy, space.engine.pool.queued) == (0, 0)
+            await _until_only_idle(space.engine)
+            await space.engine.query("SELECT 1")  # the next has an idle process
+
+
+async def _until_only_idle(engine: SqlEngine) -> None:
+    async with asyncio.timeout(10):
+        while len(sql_processes()) > len(engine.pool._idle):  # noqa: ASYNC110 - other processes
+            await asyncio.sleep(0.05)

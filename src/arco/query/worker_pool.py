@@ -17,7 +17,7 @@ from typing import BinaryIO, cast
 from arco.core import json
 from arco.core.errors import Corrupt, Invalid, TooManyQueries, Unavailable
 from arco.core.runtime import Runtime
-from arco.core.tasks import AsyncEvent, Tasks
+from arco.core.tasks import AsyncEvent, Task, Tasks
 from arco.ledger.envelope import RowVolume
 from arco.query.limits import QueryLimits
 from arco.query.protocol import (
@@ -253,6 +253,16 @@ class WorkerPool:
         self._idle.clear()
 
     async def _start(self) -> WorkerProcess:
+        """A process that replies; one that is ready only after its query was cancelled is ended."""
+        tasks = self._runtime.tasks
+        starting = tasks.spawn(self._find_or_start())
+        try:
+            return await starting.wait()
+        except BaseException:
+            tasks.spawn(_end_when_started(starting))
+            raise
+
+    async def _find_or_start(self) -> WorkerProcess:
         if self._closed:
             raise Unavailable("the server is shutting down and answers no more queries")
         while self._idle:
@@ -314,6 +324,11 @@ class WorkerPool:
             self._reserved[caller] += 1
             waiter.has_turn = True
             waiter.woken.set()
+
+
+async def _end_when_started(starting: Task[WorkerProcess]) -> None:
+    with suppress(Exception):  # it did not start, which its query reports unless it was cancelled
+        (await starting.wait()).kill()
 
 
 def _too_many(reason: str) -> TooManyQueries:
