@@ -29,7 +29,11 @@ _PATHS = (
         "core/test_java.py",
         "flow/define/test_fingerprint.py",
     ),
-    *("flow/coordinator/test_run_reader.py", "flow/plan/test_state_reader.py"),
+    *(
+        "flow/coordinator/test_clearing.py",
+        "flow/coordinator/test_run_reader.py",
+        "flow/plan/test_state_reader.py",
+    ),
     *("iceberg/test_native.py", "storage/test_processes.py", "storage/test_scratch.py"),
 )
 _SPARK_FOLDERS = ("spark", "flow/faults", "flow/lineage", "flow/spark")
