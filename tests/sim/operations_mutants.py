@@ -8,8 +8,8 @@ OPERATIONS_MUTANTS = (
         name="watermark not compared at a rebase",
         rule="P16",
         target="arco.compactor.domain_compactor:DomainCompactor._fold",
-        old="_watermark(head) == new_segments.since and retained_from_of(head) == retained_from_of(parent)",
-        new="retained_from_of(head) == retained_from_of(parent)",
+        old="_watermark(head) == new_segments.since\n            and retained_from_of(head)",
+        new="retained_from_of(head)",
     ),
     Mutant(
         name="stream left without its seal",

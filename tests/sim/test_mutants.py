@@ -8,6 +8,7 @@ import pytest
 from arco.storage import chain
 from arco.storage.retry import RetryingBackend
 
+from . import iceberg_mutants, operations_mutants
 from .mutants import Mutant, first_catch
 from .registry import MUTANTS
 from .scenario import run_seed
@@ -42,6 +43,13 @@ def test_a_rule_that_is_taken_out_is_missed(name: str) -> None:
     caught = first_catch(mutant, factory, joined(range(near, near + 60), range(400)))
     assert caught is not None, f"{mutant.rule} can be taken out unnoticed"
     assert run_seed(factory, caught.seed).violations == ()
+
+
+def test_every_mutant_fits_the_present_code() -> None:
+    of_points = (*iceberg_mutants.MUTANTS.values(), *operations_mutants.POINT_MUTANTS)
+    for mutant in (*(each for each, _ in MUTANTS.values()), *of_points):
+        with mutant.applied():
+            pass
 
 
 def test_a_mutant_reaches_every_module_that_imported_the_function_and_is_undone() -> None:
