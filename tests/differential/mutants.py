@@ -31,14 +31,14 @@ _MUTANTS = (
         name="clock ahead of ours believed",
         rule="P19",
         target="arco.events.projection:EventBatch.of",
-        old="at[place] = to_micros(lines[place].received_at)",
+        old="at[index] = to_micros(lines[index].received_at)",
         new="pass",
     ),
     Mutant(
         name="orders that end with the id",
         rule="P19",
         target="arco.fold.fold:encode_order_suffixes",
-        old="every.reshape(len(made), -1)[:, 0]",
+        old="every.reshape(len(suffixes), -1)[:, 0]",
         new="np.void(bytes(8))",
     ),
     Mutant(

@@ -107,8 +107,8 @@ async def test_odd_names_are_kept_to_the_letter(bench: Bench, name: str) -> None
     assert [meta.key async for meta in bench.backend.list("odd/")] == [key]
 
 
-async def test_of_200_racers_one_wins_and_every_other_sees_the_winner(bench: Bench) -> None:
-    store = bench.store()
+async def test_one_of_many_racers_wins_and_every_other_sees_the_winner(bench: Bench) -> None:
+    store, racers = bench.store(), 40 if bench.is_slow else 200
 
     async def race(n: int) -> bool:
         try:
@@ -117,7 +117,7 @@ async def test_of_200_racers_one_wins_and_every_other_sees_the_winner(bench: Ben
             return False
         return True
 
-    won = await bench.runtime.tasks.gather(*(race(n) for n in range(200)))
+    won = await bench.runtime.tasks.gather(*(race(n) for n in range(racers)))
     assert sum(won) == 1
     assert await store.get("locks/race.json") == f"racer {won.index(True)}".encode()
 
