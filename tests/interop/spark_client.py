@@ -73,7 +73,8 @@ def running_spark(rest: Rest, scratch: Path) -> Iterator["Spark"]:
 def _end(session: Any) -> None:
     """Stop the session and its JVM, and let nothing of it linger: the client forgets to close sockets."""
     gateway = session.sparkContext._gateway
-    if gateway.proc.poll() is None:  # tests of pipelines share the JVM, and may have ended it
+    # Tests of pipelines share the JVM, and may have ended it or its context.
+    if gateway is not None and gateway.proc.poll() is None:
         session.stop()
         gateway.shutdown()
         gateway.proc.terminate()

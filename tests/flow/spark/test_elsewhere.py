@@ -193,7 +193,7 @@ def test_a_cloud_without_jars_is_refused_before_anything_runs(
     store = store_url("fault-gcs", request)
     with serving(tmp_path / "store", store=store) as served:
         output = run(project, "t.raw", "--url", served.url, "--master", "local[2]", code=1)
-        assert "lie on gs://" in output
+        assert "the tables are on gs://" in output
         assert "spark.jars.packages" in output
         assert served.items("runs") == []
 
