@@ -8,8 +8,10 @@ from arco.catalog.publication import NumberedPublication
 from arco.core.errors import AttemptFenced, NotFound
 from arco.core.ids import new_ulid
 from arco.events.registry import DOMAINS
-from arco.flow.coordinator.clearing import Clearing, ClearingStateReader
+from arco.events.task import TaskStarted
+from arco.flow.coordinator.clearing import TASK_NAME, Clearing, ClearingStateReader
 from arco.flow.coordinator.event_writer import LedgerEventWriter
+from arco.flow.coordinator.events import run_event
 from arco.ledger.writer import DomainWriters
 from arco.storage.chain_gc import DEFAULT_RETENTION_MS
 from arco.storage.roles import Role
@@ -105,3 +107,28 @@ async def test_a_clearing_of_a_whole_table_is_found_by_its_commit() -> None:
         await setup.engine.close()
     table = state.tables["default.silver.orders"]
     assert (table.keys, table.materials, table.statuses) == (("",), (None,), ("PENDING",))
+
+
+@pytest.mark.parametrize("task_id", ["load", "clear/x", f"clear/{10**200}"])
+async def test_a_task_of_another_program_under_the_same_name_is_no_clearing(task_id: str) -> None:
+    async with workspace() as space:
+        setup = ReaderSetup(space)
+        await space.schema("silver")
+        table_id = await setup.table("silver", "orders")
+        events = LedgerEventWriter(DomainWriters(space.store(Role.API), DOMAINS))
+        reader = ClearingStateReader(
+            setup.reader,
+            setup.engine,
+            OneTable(NotFound("there is no table")),
+            events,
+            runtime=space.runtime,
+            on_error=ReportedErrors().record,
+        )
+        started = TaskStarted(
+            execution_id="e", task_id=task_id, task_name=TASK_NAME, table_id=table_id
+        )
+        await events.append([run_event("task_started", "begun", "e", started)])
+        await reader.state(["default.silver.orders"])
+        tasks = await setup.engine.query("SELECT status FROM system.tasks", freshness="fresh")
+        await setup.engine.close()
+    assert tasks.to_pylist() == [{"status": "RUNNING"}]

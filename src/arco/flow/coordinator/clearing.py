@@ -6,6 +6,7 @@ shows it: the next read of the state, by a plan or a run, finds the commit and r
 planning never takes removed rows for existing ones, nor existing rows for removed ones.
 """
 
+import re
 from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -39,9 +40,12 @@ from arco.storage.chain_gc import DEFAULT_RETENTION_MS
 
 TASK_NAME = "arco partitions clear"
 
+_TASK_ID = re.compile(r"clear/([0-9]{1,18})")
+
 _BEGUN = (
     f"SELECT execution_id, task_id, table_id, {milliseconds('started_at')} AS started_at_ms "  # noqa: S608
     f"FROM system.tasks WHERE task_name = {quote_text(TASK_NAME)} AND status = 'RUNNING' "
+    "AND table_id IS NOT NULL "
     "ORDER BY execution_id LIMIT 1000"
 )
 
@@ -169,8 +173,10 @@ class ClearingStateReader:
         has_changed = False
         rows: list[dict[str, Any]] = (await engine.query(_BEGUN, freshness=FRESH)).to_pylist()
         for row in rows:
-            number = str(row["task_id"]).rpartition("/")[2]
-            clearing = Clearing(row["execution_id"], row["table_id"], int(number))
+            number = _TASK_ID.fullmatch(row["task_id"])
+            if number is None:
+                continue  # an event of another program, under the same name
+            clearing = Clearing(row["execution_id"], row["table_id"], int(number[1]))
             try:
                 publication = await self._publication(clearing)
             except NotFound:  # the table was dropped, and its partitions with it
