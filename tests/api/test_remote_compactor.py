@@ -17,7 +17,7 @@ from arco.access.identity import ServiceToken
 from arco.api.http.telemetry import make_log
 from arco.api.internal import InternalServices, make_internal_app
 from arco.api.remote_compactor import RemoteCompactor, RemoteNotifier
-from arco.catalog.compactor_port import CompactorPort, PublishedCommit, SyncCompact
+from arco.catalog.compactor_port import CompactorPort, Guard, PublishedCommit, SyncCompact, no_guard
 from arco.catalog.manifest import manifests_of
 from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.core.errors import ArcoError, Conflict, Corrupt, Fenced, Invalid, Unavailable, Unknown
@@ -82,7 +82,11 @@ class Failing:
     def __init__(self, problem: Exception) -> None:
         self._problem = problem
 
-    async def sync_compact(self, call: SyncCompact) -> PublishedCommit:
+    async def sync_compact(
+        self,
+        call: SyncCompact,
+        guard: Guard = no_guard,
+    ) -> PublishedCommit:
         raise self._problem
 
     async def mark_orphans(self, before: str, domain: str = DOMAIN) -> PublishedCommit:

@@ -275,7 +275,7 @@ async def test_a_manifest_of_a_newer_format_is_refused() -> None:
     head = await chain.head()
     assert head.entry is not None
     newer = (await setup.manifests())[-1]
-    await chain.append(head, replace(newer, format=2))
+    await chain.append(head, replace(newer, format=3))
     with pytest.raises(Corrupt, match="upgrade Arco"):
         await setup.cold().head()
     with pytest.raises(Corrupt):

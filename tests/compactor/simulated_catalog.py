@@ -8,7 +8,7 @@ from typing import Any
 
 from arco.catalog.change import change, ensure_default
 from arco.catalog.committer import Committer
-from arco.catalog.compactor_port import CompactorPort, PublishedCommit, SyncCompact
+from arco.catalog.compactor_port import CompactorPort, Guard, PublishedCommit, SyncCompact, no_guard
 from arco.catalog.ddl import CreateSchema, Ddl, DropTable
 from arco.catalog.lease import Lease
 from arco.catalog.reader import SnapshotReader
@@ -49,7 +49,7 @@ class OnlyMarks:
     def __init__(self, inner: CatalogCompactor) -> None:
         self._inner = inner
 
-    async def sync_compact(self, call: SyncCompact) -> PublishedCommit:
+    async def sync_compact(self, call: SyncCompact, guard: Guard = no_guard) -> PublishedCommit:
         raise Unavailable("no time")
 
     async def mark_orphans(self, before: str, domain: str = DOMAIN) -> PublishedCommit:

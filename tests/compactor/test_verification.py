@@ -3,17 +3,18 @@
 from datetime import timedelta
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from arco.catalog.manifest import FileRef
 from arco.compactor.garbage_collection import collect_garbage
 from arco.compactor.state_file_checks import check_content
-from arco.compactor.state_file_writer import encode_state_file
+from arco.compactor.state_file_writer import encode_combined_file, encode_state_file
 from arco.compactor.verification import verify
 from arco.compactor.verification_report import ProblemKind
 from arco.core import json
 from arco.core.errors import Unavailable
-from arco.fold.tier1 import DOMAIN, TABLES
+from arco.fold.tier1 import DOMAIN, OBJECTS, TABLES
 from arco.storage.chain_gc import DEFAULT_RETENTION_MS
 from arco.storage.hint import Hint
 from arco.storage.roles import Role
@@ -57,7 +58,7 @@ async def test_an_empty_workspace_is_sound() -> None:
 
 async def test_only_the_current_files_are_read_unless_everything_is_asked_for() -> None:
     setup, stored = await small_catalog()
-    [oldest, *_] = paths(stored, "snapshots/catalog/all/catalogs/[0-9A-Z]{26}.parquet")
+    [oldest, *_] = paths(stored, "snapshots/catalog/all/combined/[0-9A-Z]{26}.parquet")
     stored[full(oldest)] += b"!"
     current = await check(setup, everything=False)
     assert current.ok
@@ -207,7 +208,7 @@ async def test_a_manifest_with_a_checksum_of_its_own_is_blamed_by_its_child() ->
         (b'"domain":"catalog"', b'"domain":"lineage"', "is of domain"),
         (b'"rows_changed_at":12', b'"rows_changed_at":13', "rows changed at"),
         (b'"rows_changed_at":12', b'"rows_changed_at":5', "newer than"),
-        (b'"format":1,"domain"', b'"format":2,"domain"', "upgrade Arco"),
+        (b'"format":2,"domain"', b'"format":3,"domain"', "upgrade Arco"),
         (b'"tombstone":false', b'"tombstone":true', "tombstone"),
     ],
 )
@@ -269,7 +270,7 @@ def fault(file_rows: pa.Table, **claims: object) -> str | None:
     """What the check reports for a file of these rows with these claims; None if nothing."""
     honest, raw = encode_state_file(TABLES, file_rows, "x")
     ref = json.decode(json.encode({**_fields(honest), **claims}), FileRef)
-    fault_text = check_content(TABLES, ref, raw, in_tail=True)
+    fault_text = check_content({"tables": TABLES}, {"tables": ref}, raw, in_tail=True)
     return fault_text if isinstance(fault_text, str) else None
 
 
@@ -314,7 +315,40 @@ def test_rows_that_are_not_as_they_must_be_are_a_fault() -> None:
     assert fault(rows.set_column(at, "_commit", several)) == (
         "is of one commit, and has rows of several"
     )
-    fault_text = check_content(
-        TABLES, encode_state_file(TABLES, rows, "x")[0], b"PAR1", in_tail=True
-    )
+    ref, _ = encode_state_file(TABLES, rows, "x")
+    fault_text = check_content({"tables": TABLES}, {"tables": ref}, b"PAR1", in_tail=True)
     assert fault_text == "is not a Parquet file"
+
+
+def combined_fault(stored: pa.Table, *names: str) -> str | None:
+    """What the check reports for a combined file that these tables name; None if nothing."""
+    tables = {"tables": TABLES, "objects": OBJECTS}
+    rows = {"tables": some_rows(), "objects": some_objects()}
+    refs, _ = encode_combined_file(tables, rows, "x")
+    sink = pa.BufferOutputStream()
+    pq.write_table(stored, sink)
+    named = {name: refs[name] for name in names}
+    fault_text = check_content(tables, named, sink.getvalue().to_pybytes(), in_tail=True)
+    return fault_text if isinstance(fault_text, str) else None
+
+
+def some_objects() -> pa.Table:
+    row = {"id": "o", "kind": "TABLE", "parent_id": "s", "_commit": 7, "_position": 0}
+    return pa.Table.from_pylist([row], schema=OBJECTS.schema)
+
+
+def test_a_combined_file_has_each_row_in_one_of_the_tables_that_name_it() -> None:
+    rows = {"tables": some_rows(), "objects": some_objects()}
+    raw = encode_combined_file({"tables": TABLES, "objects": OBJECTS}, rows, "x")[1]
+    stored = pq.read_table(pa.BufferReader(raw))
+    assert combined_fault(stored, "tables", "objects") is None
+    assert "has rows of" in str(combined_fault(stored, "tables"))
+    assert "has rows of" in str(combined_fault(stored.select(["tables"]), "tables", "objects"))
+    flat = stored.set_column(1, "objects", pa.array(["o"] * 4))
+    assert "not the rows of a table" in str(combined_fault(flat, "tables", "objects"))
+    tables, objects = (stored.column(name).combine_chunks() for name in ("tables", "objects"))
+    last_object = pa.concat_arrays([objects.slice(0, 2), objects.slice(3, 1), objects.slice(3, 1)])
+    both = pa.table({"tables": tables, "objects": last_object})
+    assert "not of exactly one table" in str(combined_fault(both, "tables", "objects"))
+    short = pa.table({"tables": tables.slice(1), "objects": objects.slice(1)})
+    assert "has rows 2" in str(combined_fault(short, "tables", "objects"))

@@ -42,7 +42,9 @@ def expected(golden: Golden) -> Rows:
     """The rows that were written, with what did not exist at that time as null."""
     rows: Rows = json.loads(golden.file.with_suffix(".json").read_text())
     columns = golden.table.columns
-    return [{each.name: _read(each.kind, row.get(each.name)) for each in columns} for row in rows]
+    return [
+        {each.name: read_value(each.kind, row.get(each.name)) for each in columns} for row in rows
+    ]
 
 
 @pytest.fixture(params=all_golden(), ids=lambda golden: golden.file.stem)
@@ -95,7 +97,7 @@ def test_other_engines_read_the_same(golden: Golden) -> None:
     assert rows == [{name: row[name] for name in schema.names} for row in expected(golden)]
 
 
-def _read(kind: ColumnType, value: Any) -> Any:
+def read_value(kind: ColumnType, value: Any) -> Any:
     """A value as it stands in JSON: bytes in hex, times in words."""
     if value is not None and kind is ColumnType.TIME:
         return datetime.fromisoformat(value)

@@ -10,7 +10,7 @@ import pytest
 
 from arco.api.http.telemetry import make_log
 from arco.catalog.change import ChangeWork, ClaimId
-from arco.catalog.compactor_port import PublishedCommit, SyncCompact
+from arco.catalog.compactor_port import Guard, PublishedCommit, SyncCompact, no_guard
 from arco.catalog.ddl import CreateCatalog
 from arco.catalog.decision import WorkspaceRules
 from arco.catalog.pending_request import ChangeResult
@@ -45,9 +45,9 @@ class LateOutcomes(Slow):
 class SlowCompactor(CatalogCompactor):
     """Slow, so that a stop can come in between."""
 
-    async def sync_compact(self, call: SyncCompact) -> PublishedCommit:
+    async def sync_compact(self, call: SyncCompact, guard: Guard = no_guard) -> PublishedCommit:
         await asyncio.sleep(0.2)
-        return await super().sync_compact(call)
+        return await super().sync_compact(call, guard)
 
 
 class Plain:

@@ -11,7 +11,13 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from arco.catalog.compactor_port import CompactorPort, PublishedCommit, SyncCompact
+from arco.catalog.compactor_port import (
+    CompactorPort,
+    Guard,
+    PublishedCommit,
+    SyncCompact,
+    no_guard,
+)
 from arco.core import json
 from arco.core.errors import ArcoError, Conflict, Denied, Fenced, Invalid, Unavailable, Unknown
 from arco.fold.tier1 import DOMAIN
@@ -93,7 +99,8 @@ class RemotePort:
         self._only = only  # the one compactor that is called; else any
         self._world = exchange.world
 
-    async def sync_compact(self, call: SyncCompact) -> PublishedCommit:
+    async def sync_compact(self, call: SyncCompact, guard: Guard = no_guard) -> PublishedCommit:
+        await guard()
         note = Called(call.commit_ulid, call.fencing_token, call.base_manifest)
         self._exchange.calls[call.commit_ulid] = note
         raw = json.encode(call)

@@ -19,32 +19,48 @@ SET VARIABLE index = (
 CREATE OR REPLACE TEMP TABLE base_index AS
     SELECT json_extract(content, '$.tables') AS tables FROM read_text(getvariable('index'));
 
-CREATE OR REPLACE TEMP MACRO files_of(name) AS (
-    SELECT list(getvariable('workspace') || '/' || path)
-    FROM (
-        SELECT unnest(json_extract_string(body, '$.tail.' || name || '[*].path')) AS path FROM manifest
+-- The files of a table. A combined file has the rows of several tables, each in the column of its table's name.
+CREATE OR REPLACE TEMP MACRO rows_of(name) AS (
+    WITH refs AS (
+        SELECT unnest(json_extract(body, '$.tail.' || name || '[*]')) AS ref FROM manifest
         UNION ALL
-        SELECT json_extract_string(body, '$.base.whole.' || name || '.path') FROM manifest
+        SELECT json_extract(body, '$.base.whole.' || name) FROM manifest
         UNION ALL
-        SELECT unnest(json_extract_string(tables, '$.' || name || '.*.path')) FROM base_index
+        SELECT unnest(json_extract(tables, '$.' || name || '.*')) FROM base_index
+    ),
+    files AS (
+        SELECT
+            coalesce((ref ->> 'combined')::BOOLEAN, false) AS combined,
+            string_agg(
+                '''' || replace(getvariable('workspace') || '/' || (ref ->> 'path'), '''', '''''') || '''', ', '
+            ) AS paths
+        FROM refs
+        WHERE ref IS NOT NULL
+        GROUP BY ALL
     )
-    WHERE path IS NOT NULL
+    SELECT string_agg(
+        CASE WHEN combined THEN 'SELECT unnest(' || name || ') ' ELSE '' END
+        || 'FROM read_parquet([' || paths || '], union_by_name = true)'
+        || CASE WHEN combined THEN ' WHERE ' || name || ' IS NOT NULL' ELSE '' END,
+        ' UNION ALL BY NAME '
+    )
+    FROM files
 );
-SET VARIABLE catalog_files = files_of('catalogs');
-SET VARIABLE schema_files = files_of('schemas');
-SET VARIABLE table_files = files_of('tables');
+SET VARIABLE catalog_rows = rows_of('catalogs');
+SET VARIABLE schema_rows = rows_of('schemas');
+SET VARIABLE table_rows = rows_of('tables');
 
 -- Of the rows with one key the newest counts. What lies in something that was dropped is dropped with it.
 WITH RECURSIVE catalogs AS (
     FROM (
-        FROM read_parquet(getvariable('catalog_files'), union_by_name = true)
+        FROM query(getvariable('catalog_rows'))
         QUALIFY row_number() OVER (PARTITION BY catalog_id ORDER BY _commit DESC, _position DESC) = 1
     )
     WHERE dropped_at IS NULL
 ),
 schemas AS (
     FROM (
-        FROM read_parquet(getvariable('schema_files'), union_by_name = true)
+        FROM query(getvariable('schema_rows'))
         QUALIFY row_number() OVER (PARTITION BY schema_id ORDER BY _commit DESC, _position DESC) = 1
     )
     WHERE dropped_at IS NULL
@@ -61,7 +77,7 @@ live AS (
 ),
 tables AS (
     FROM (
-        FROM read_parquet(getvariable('table_files'), union_by_name = true)
+        FROM query(getvariable('table_rows'))
         QUALIFY row_number() OVER (PARTITION BY schema_id, table_id ORDER BY _commit DESC, _position DESC) = 1
     )
     WHERE dropped_at IS NULL AND NOT coalesce(_moved, false)

@@ -20,7 +20,7 @@ from arco.api.internal import (
     OrphanMark,
     StreamNotification,
 )
-from arco.catalog.compactor_port import PublishedCommit, SyncCompact
+from arco.catalog.compactor_port import Guard, PublishedCommit, SyncCompact, no_guard
 from arco.core import json
 from arco.core.errors import (
     ArcoError,
@@ -108,7 +108,8 @@ class RemoteCompactor:
             trust_env=False,
         )
 
-    async def sync_compact(self, call: SyncCompact) -> PublishedCommit:
+    async def sync_compact(self, call: SyncCompact, guard: Guard = no_guard) -> PublishedCommit:
+        await guard()
         committed = await self._post(SYNC_COMPACT, call, PublishedCommit)
         if committed.commit_ulid != call.commit_ulid:
             raise Unknown("the compactor has answered about another commit")

@@ -5,12 +5,14 @@ head, answers requests that have landed already, decides the others, appends the
 and has the compactor publish them. Only an error raised while deciding is a refusal; an error after that
 is not, because the commit may have landed (law 9).
 
-Sequential round trips when the head is known: head, append, files and commit record, manifest: 4. An
-idempotency key adds its claim; the check of the claim runs in parallel to the append.
+Sequential round trips when the head is known: head; append, file and commit record; manifest: 3. A
+compactor in another process is called after the append: 4. An idempotency key adds its claim; the check of
+the claim runs in parallel to the append.
 """
 
 from collections import deque
 from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -47,7 +49,7 @@ from arco.core.runtime import Runtime
 from arco.core.tasks import Task
 from arco.ledger.envelope import Envelope
 from arco.ledger.segment import MAX_BYTES, segment_key
-from arco.ledger.writer import LedgerWriter
+from arco.ledger.writer import LedgerWriter, SegmentPosition
 from arco.storage.entry import read_entry
 
 _MAX_STALLED_PASSES = 6
@@ -301,10 +303,11 @@ class Committer:
 
     async def _publish(self, attempt: _CommitAttempt, token: int) -> None:
         events = [event for _, _, event in attempt.decided]
-        paths = await self._append(attempt, events)
+        position = await self._next_segment()
+        segment = segment_key(self.reader.domain, *position)
         call = SyncCompact(
             domain=self.reader.domain,
-            event_paths=tuple(paths),
+            event_paths=tuple(f"{segment}#{line}" for line in range(1, len(events) + 1)),
             events=tuple(events),
             commit_ulid=new_ulid(self._runtime),
             fencing_token=token,
@@ -313,8 +316,10 @@ class Committer:
             tenant=self.reader.store.scope.tenant,
             workspace=self.reader.store.scope.workspace,
         )
+        # The events become durable beside the files of the commit, and before its manifest.
+        appending = self._runtime.tasks.spawn(self._append(attempt, events, position))
         try:
-            committed = await self._compactor.sync_compact(call)
+            committed = await self._compactor.sync_compact(call, appending.wait)
         except Invalid as refused:  # the compactor does not know the event, and has done nothing
             raise Unavailable(
                 "the compactor rejected the change; upgrade the compactor to the version of this server"
@@ -323,34 +328,38 @@ class Committer:
             raise Unavailable(
                 "the compactor does not serve this workspace; check its configuration"
             ) from refused
+        finally:
+            with suppress(Exception):  # the compactor has raised it already, or something else
+                await appending.wait()
         self._learn(committed, attempt)
         for pending, decision, _ in attempt.decided:
             pending.succeed(_result(decision, committed.manifest_version, committed.commit_ulid))
         attempt.refuse_held_back()
 
-    async def _append(self, attempt: _CommitAttempt, events: list[Envelope]) -> list[str]:
-        """Append the events; their paths, once all claims of the group are still held (P11)."""
+    async def _next_segment(self) -> SegmentPosition:
+        try:
+            return await self._writer.next_segment()
+        except ArcoError as problem:
+            raise _not_stored(problem) from problem
+
+    async def _append(
+        self, attempt: _CommitAttempt, events: list[Envelope], position: SegmentPosition
+    ) -> None:
+        """Append the events there, and see that all claims of the group are still held (P11)."""
         claimed = [pending for pending, _, _ in attempt.decided if pending.hold is not None]
         checking = self._runtime.tasks.spawn(self._check(claimed))
         try:
             receipt = await self._writer.append(events)
-        except StoreFull:
-            raise
         except ArcoError as problem:
-            # A Tier-1 event has no effect until a commit names it: the change was not made.
-            if isinstance(problem, Corrupt):
-                raise Unavailable(
-                    "the ledger is damaged; run `arco verify` to find the damaged objects"
-                ) from problem
-            raise Unavailable("the change could not be stored; retry") from problem
+            raise _not_stored(problem) from problem
         finally:
             all_held = await checking.wait()
         if not all_held:
             raise Conflict(
                 "another process took over a request of the group; the rest is redecided"
             )
-        path = segment_key(self.reader.domain, receipt.stream, receipt.seq)
-        return [f"{path}#{receipt.first_line + offset}" for offset in range(len(events))]
+        if (receipt.stream, receipt.seq, receipt.first_line) != (*position, 1):
+            raise Conflict("the stream was sealed; the group is redecided with the next one")
 
     async def _check(self, claimed: list[PendingRequest]) -> bool:
         """Whether this process still holds the claims of all these requests."""
@@ -399,6 +408,15 @@ def _event(runtime: Runtime, pending: PendingRequest, decision: Decision) -> Env
             f"a change has at most {_MAX_CHANGE_BYTES} bytes; split it into smaller changes"
         )
     return event
+
+
+def _not_stored(problem: ArcoError) -> ArcoError:
+    """A Tier 1 event has no effect until a commit names it: the change was not made."""
+    if isinstance(problem, StoreFull):
+        return problem
+    if isinstance(problem, Corrupt):
+        return Unavailable("the ledger is damaged; run `arco verify` to find the damaged objects")
+    return Unavailable("the change could not be stored; retry")
 
 
 def _unknown(problem: Exception, why: str = "") -> ArcoError:

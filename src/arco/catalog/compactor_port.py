@@ -1,11 +1,20 @@
 """The port to the compactor, which alone publishes (law 4); called in process or over HTTP."""
 
-from typing import Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
 
 import msgspec
 
 from arco.fold.tier1 import DOMAIN
 from arco.ledger.envelope import Envelope
+
+# Awaited before a manifest is created; what it raises prevents the manifest and goes to the caller. It may
+# be awaited several times.
+Guard = Callable[[], Coroutine[Any, Any, None]]
+
+
+async def no_guard() -> None:
+    """Nothing has to be awaited before the manifest."""
 
 
 class SyncCompact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,8 +47,8 @@ class PublishedCommit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 class CompactorPort(Protocol):
     """The operations of the compactor that the API may call."""
 
-    async def sync_compact(self, call: SyncCompact) -> PublishedCommit:
-        """Publish a commit.
+    async def sync_compact(self, call: SyncCompact, guard: Guard = no_guard) -> PublishedCommit:
+        """Publish a commit once `guard` has returned, which may run beside the work before the manifest.
 
         `Conflict`: rows have changed since the base, decide again. `Fenced`: the token is stale.
         `Invalid`: an event cannot be folded, nothing was done. `Unavailable`: nothing was done.

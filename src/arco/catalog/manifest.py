@@ -22,6 +22,7 @@ from arco.storage.entry import Entry
 from arco.storage.store import Store
 
 FORMAT = 1
+COMBINED_FORMAT = 2  # of manifests that name combined files
 
 
 class Ref(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +33,11 @@ class Ref(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A Parquet file of one table, with statistics by which readers can skip it."""
+    """The rows of one table in a Parquet file, with statistics by which readers can skip them.
+
+    A plain file has rows of one table only. A combined file has a column for each of its tables, each of
+    which names the file with a reference of its own.
+    """
 
     path: str
     rows: int
@@ -44,6 +49,7 @@ class FileRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     newest: int = -1  # the highest commit number that a row of it carries; Tier 1 only
     dropped_from: datetime | None = None  # when the first of its dropped rows was dropped
     visibility: str = "all"
+    is_combined: bool = msgspec.field(name="combined", default=False)
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,7 +156,7 @@ def manifests_of(store: Store, domain: str) -> Chain:
 def read_manifest(entry: Entry) -> Manifest:
     """The manifest that a link carries, or `Corrupt`."""
     manifest = entry.body(Manifest)
-    if not 1 <= manifest.format <= FORMAT:
+    if not 1 <= manifest.format <= COMBINED_FORMAT:
         raise Corrupt(
             f"manifest {entry.number} has format {manifest.format}; upgrade Arco to read it"
         )

@@ -95,8 +95,9 @@ class SnapshotReader:
             return
         for name, files in read_manifest(entry).tail.items():
             if files[-1].newest == entry.number:
-                decided = DecidedRows(TIER1[name], entry.number, rows.get(name, ()))
-                self._files.keep_decided(files[-1], decided)
+                table = TIER1[name]
+                decided = DecidedRows(table, entry.number, rows.get(name, ()))
+                self._files.keep_decided(table, files[-1], decided)
         self._snapshot(entry)
 
     def _snapshot(self, entry: Entry) -> Snapshot:

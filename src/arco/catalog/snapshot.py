@@ -41,7 +41,7 @@ class StateFileCache:
 
     async def sources(self, table: StateTable, refs: Sequence[FileRef]) -> list[RowSource]:
         """The rows of files of one table, read in parallel."""
-        if all(ref.sha256 in self._cache for ref in refs):
+        if all(_file_key(table, ref) in self._cache for ref in refs):
             return [await self._source(table, ref) for ref in refs]
         return await self._store.runtime.tasks.gather(*(self._source(table, ref) for ref in refs))
 
@@ -49,13 +49,14 @@ class StateFileCache:
         """A base index."""
         return cast("BaseIndex", await self._cached(ref.sha256, lambda: self._read_index(ref)))
 
-    def keep_decided(self, ref: FileRef, source: DecidedRows) -> None:
+    def keep_decided(self, table: StateTable, ref: FileRef, source: DecidedRows) -> None:
         """Keep rows that this process has decided itself, so that their file need not be read."""
-        self._keep(ref.sha256, source, source.size_bytes)
+        self._keep(_file_key(table, ref), source, source.size_bytes)
 
     async def _source(self, table: StateTable, ref: FileRef) -> RowSource:
         return cast(
-            "RowSource", await self._cached(ref.sha256, lambda: self._read_file(table, ref))
+            "RowSource",
+            await self._cached(_file_key(table, ref), lambda: self._read_file(table, ref)),
         )
 
     async def _cached(self, key: str, read: Callable[[], Coroutine[Any, Any, object]]) -> object:
@@ -66,7 +67,7 @@ class StateFileCache:
 
     async def _read_file(self, table: StateTable, ref: FileRef) -> RowSource:
         source = StateFile(table, await read_rows(self._store, table, ref))
-        self._keep(ref.sha256, source, source.size_bytes)
+        self._keep(_file_key(table, ref), source, source.size_bytes)
         return source
 
     async def _read_index(self, ref: Ref) -> BaseIndex:
@@ -78,6 +79,10 @@ class StateFileCache:
     def _keep(self, key: str, value: object, size_bytes: int) -> None:
         if key not in self._cache:
             self._cache.put(key, (value, size_bytes))
+
+
+def _file_key(table: StateTable, ref: FileRef) -> str:
+    return f"{ref.sha256}/{table.name}" if ref.is_combined else ref.sha256
 
 
 class Snapshot(Lookup):

@@ -14,13 +14,12 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from arco.catalog.manifest import FileRef, read_named
 from arco.catalog.model import ROWS, AnyRow, from_columns
 from arco.core import json
 from arco.core.errors import Corrupt, Unsupported
-from arco.fold.fold import conform
+from arco.fold.parquet_file import conformed, decode
 from arco.fold.table import StateTable
 from arco.fold.tier1 import COMMIT, MOVED
 from arco.storage.store import Store
@@ -62,13 +61,11 @@ def _decode_parquet(
     table: StateTable, ref: FileRef, raw: bytes, *, refuse_unknown_columns: bool
 ) -> pa.Table:
     try:
-        # The bytes are in memory: pre-buffering would only copy them between threads.
-        file = pq.ParquetFile(pa.BufferReader(raw), pre_buffer=False)
-        read = file.read(use_threads=False)
-        rows = conform(table, read)
+        stored = decode(table, raw, is_combined=ref.is_combined)
+        rows = conformed(table, stored)
     except (pa.ArrowException, OSError) as problem:
         raise Corrupt(f"{ref.path} is not a Parquet file of {table.name}") from problem
-    unknown = set(read.column_names) - set(table.schema.names)
+    unknown = set(stored.column_names) - set(table.schema.names)
     if refuse_unknown_columns and unknown:
         raise Unsupported(
             f"{ref.path} was written by a newer Arco and has the unknown columns {sorted(unknown)}; "
@@ -76,7 +73,7 @@ def _decode_parquet(
         )
     if rows.num_rows != ref.rows:
         raise Corrupt(f"{ref.path} has {rows.num_rows} rows, and its manifest says {ref.rows}")
-    return rows.combine_chunks()
+    return rows
 
 
 class RowState(Enum):

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import timedelta
 
-from arco.catalog.compactor_port import PublishedCommit, SyncCompact
+from arco.catalog.compactor_port import Guard, PublishedCommit, SyncCompact, no_guard
 from arco.catalog.decision import DEFAULT_RETENTION
 from arco.catalog.manifest import CommitKind
 from arco.compactor.catalog_merge import MAX_TAIL, is_due, merge
@@ -44,10 +44,10 @@ class CatalogCompactor:
         self._next_merge_number = -1  # after a failed merge: no other merge before this manifest
         self.merge_problem: Exception | None = None
 
-    async def sync_compact(self, call: SyncCompact) -> PublishedCommit:
+    async def sync_compact(self, call: SyncCompact, guard: Guard = no_guard) -> PublishedCommit:
         if call.domain != DOMAIN:
             raise Invalid(f"domain {call.domain[:40]!r} is not compacted synchronously")
-        answer = await sync_compact(self._publisher, call)
+        answer = await sync_compact(self._publisher, call, guard)
         self._merge_soon()
         return answer
 

@@ -6,6 +6,7 @@ from arco.fold.tier2 import QUARANTINE, TIER2
 
 DOMAINS = (DOMAIN, *TIER2)
 VISIBILITY = "all"
+COMBINED = "combined"  # the folder of combined files, beside those of the tables
 
 
 def tables_of(domain: str) -> dict[str, StateTable]:
@@ -28,6 +29,11 @@ def folders_of(domain: str) -> tuple[str, ...]:
 def file_path(domain: str, table: StateTable, name: str) -> str:
     """The path of a state file. It contains the visibility, so that access rules can use the path."""
     return f"{folder_of(domain, table.name, VISIBILITY)}{name}.parquet"
+
+
+def combined_path(domain: str, name: str) -> str:
+    """The path of a combined file, which has rows of several tables."""
+    return f"{folder_of(domain, COMBINED, VISIBILITY)}{name}.parquet"
 
 
 def index_path(domain: str, name: str) -> str:

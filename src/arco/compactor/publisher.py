@@ -5,14 +5,15 @@ manifest names may be deleted, even if the local clock is behind (P27). A failur
 created means that nothing was committed; a failure of the create itself is an unknown outcome.
 """
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from ulid import ULID
 
+from arco.catalog.compactor_port import Guard
 from arco.catalog.manifest import (
+    COMBINED_FORMAT,
     FORMAT,
     Base,
     Commit,
@@ -37,7 +38,6 @@ from arco.storage.chain import Head
 from arco.storage.store import Store
 
 NewFile = tuple[FileRef | Ref, bytes]
-Guard = Callable[[], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True)
@@ -143,8 +143,10 @@ class Publisher:
     def _manifest(
         self, number: int, parent: Manifest | None, change: ManifestChange, record: Ref
     ) -> Manifest:
+        has_combined = any(ref.is_combined for files in change.tail.values() for ref in files)
         marks = [mark for mark in (change.orphans_before, orphan_mark(parent)) if mark]
         return Manifest(
+            format=COMBINED_FORMAT if has_combined else FORMAT,
             domain=self.domain,
             commit=record,
             commit_ulid=change.commit_ulid,

@@ -5,9 +5,12 @@ a Parquet file of its table, sorted, one row per key, in the buckets and bounds 
 It does not use the code that wrote those claims. Each file is checked once, even if many manifests name it.
 """
 
+import dataclasses
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +18,7 @@ import pyarrow.parquet as pq
 
 from arco.catalog.manifest import BaseIndex, Commit, FileRef, Manifest, Ref, read_index
 from arco.compactor.collecting_store import ProgressCounter
-from arco.compactor.domains import folder_of, tables_of
+from arco.compactor.domains import COMBINED, folder_of, tables_of
 from arco.compactor.verification_report import (
     Discrepancy,
     ProblemKind,
@@ -31,6 +34,15 @@ from arco.storage.store import Store
 _PARALLEL_READS = 16
 
 _NO_INDEX = BaseIndex(tables={})
+
+
+@dataclass
+class _NamedFile:
+    """A file of a state: what the manifest says of it, for each table with rows in it."""
+
+    path: str
+    in_tail: bool
+    refs: dict[str, FileRef] = dataclasses.field(default_factory=dict)
 
 
 class StateFileCheck:
@@ -49,7 +61,8 @@ class StateFileCheck:
         self._checked = checked
         self._sound = sound
         self._progress = progress
-        self._checked_refs: dict[str, FileRef | Ref] = {}  # by path, as the manifest describes it
+        # By path, as the manifest describes it.
+        self._checked_refs: dict[str, Mapping[str, FileRef] | Ref] = {}
         self._index: tuple[Ref | None, BaseIndex] = (None, _NO_INDEX)
         self._tails: dict[
             tuple[str, int], pa.Table
@@ -59,16 +72,13 @@ class StateFileCheck:
         """`Discrepancy` if a file that a manifest names is wrong."""
         number = record.number
         index = await self._read_index(manifest.base.index, number)
-        files = list(_files(manifest, index))
-        self._progress.expect(sum(ref.path not in self._checked_refs for _, ref, _ in files))
+        files = _files(manifest, index)
+        self._progress.expect(sum(file.path not in self._checked_refs for file in files))
         for at in range(0, len(files), _PARALLEL_READS):
             await self._store.runtime.tasks.gather(
-                *(
-                    self._check_file(name, ref, number, in_tail=in_tail)
-                    for name, ref, in_tail in files[at : at + _PARALLEL_READS]
-                )
+                *(self._check_file(file, number) for file in files[at : at + _PARALLEL_READS])
             )
-        named_refs = {(ref.path, ref.sha256) for _, ref, _ in files}
+        named_refs = {(file.path, ref.sha256) for file in files for ref in file.refs.values()}
         named_refs |= {(ref.path, ref.sha256) for ref in (manifest.base.index,) if ref}
         for added in record.added:
             if (added.path, added.sha256) not in named_refs:
@@ -97,30 +107,37 @@ class StateFileCheck:
                     fault = f"has {file.path} in bucket {bucket} of {name}"
                     raise Discrepancy(ProblemKind.INDEX, ref.path, fault, number=number)
         self._index = (ref, index)
-        if self._is_new(ref, number):
+        if self._is_new(ref.path, ref, number):
             self._checked.files += 1
         return index
 
-    async def _check_file(self, name: str, ref: FileRef, number: int, *, in_tail: bool) -> None:
-        if not self._is_new(ref, number):
+    async def _check_file(self, file: _NamedFile, number: int) -> None:
+        if not self._is_new(file.path, file.refs, number):
             return
-        table = tables_of(self._domain).get(name)
-        if table is None or not ref.path.startswith(folder_of(self._domain, name, ref.visibility)):
-            raise _file_discrepancy(ref, f"is not in the folder of a known table {name}", number)
-        raw = await self._read(ref, number)
-        if ref not in self._sound:
-            rows = await self._store.runtime.tasks.in_thread(
-                lambda: check_content(table, ref, raw, in_tail=in_tail)
+        tables = {name: self._table_of(file, name, number) for name in file.refs}
+        first_ref = next(iter(file.refs.values()))
+        raw = await self._read(first_ref, number)
+        if not self._sound.issuperset(file.refs.values()):
+            checked = await self._store.runtime.tasks.in_thread(
+                lambda: check_content(tables, file.refs, raw, in_tail=file.in_tail)
             )
-            if isinstance(rows, str):
-                raise _file_discrepancy(ref, rows, number)
-            self._sound.add(ref)
-            if in_tail and self._domain == DOMAIN:
-                self._tails[name, ref.newest] = rows
+            if isinstance(checked, str):
+                raise _file_discrepancy(first_ref, checked, number)
+            self._sound.update(file.refs.values())
+            if file.in_tail and self._domain == DOMAIN:
+                for name, rows in checked.items():
+                    self._tails[name, file.refs[name].newest] = rows
         self._checked.files += 1
-        self._checked.rows += ref.rows
-        self._checked.bytes += ref.bytes
+        self._checked.rows += sum(ref.rows for ref in file.refs.values())
+        self._checked.bytes += first_ref.bytes
         self._progress.step()
+
+    def _table_of(self, file: _NamedFile, name: str, number: int) -> StateTable:
+        ref, table = file.refs[name], tables_of(self._domain).get(name)
+        folder = folder_of(self._domain, COMBINED if ref.is_combined else name, ref.visibility)
+        if table is None or not file.path.startswith(folder):
+            raise _file_discrepancy(ref, f"is not in the folder of a known table {name}", number)
+        return table
 
     async def _read(self, ref: FileRef, number: int) -> bytes:
         raw = await self._store.find(ref.path, size_bytes=ref.bytes)
@@ -132,24 +149,27 @@ class StateFileCheck:
             raise _file_discrepancy(ref, "does not have the bytes that its manifest names", number)
         return raw
 
-    def _is_new(self, ref: FileRef | Ref, number: int) -> bool:
+    def _is_new(self, path: str, refs: Mapping[str, FileRef] | Ref, number: int) -> bool:
         """Whether an object was not checked before; `Discrepancy` if two manifests disagree about it."""
-        earlier = self._checked_refs.get(ref.path)
-        if earlier is not None and earlier != ref:
+        earlier = self._checked_refs.get(path)
+        if earlier is not None and earlier != refs:
             fault = "is named by two manifests that differ about it"
-            raise Discrepancy(ProblemKind.FILE, ref.path, fault, number=number)
-        self._checked_refs[ref.path] = ref
+            raise Discrepancy(ProblemKind.FILE, path, fault, number=number)
+        self._checked_refs[path] = refs
         return earlier is None
 
 
-def _files(manifest: Manifest, index: BaseIndex) -> Iterable[tuple[str, FileRef, bool]]:
-    """Every file of a state, with its table and whether it belongs to the tail."""
+def _files(manifest: Manifest, index: BaseIndex) -> list[_NamedFile]:
+    """Every file of a state. The tables in a combined file name it each, and it is checked once."""
+    files: dict[str, _NamedFile] = {}
     for name, tail in manifest.tail.items():
-        yield from ((name, ref, True) for ref in tail)
-    for name, ref in manifest.base.unbucketed.items():
-        yield name, ref, False
-    for name, buckets in index.tables.items():
-        yield from ((name, ref, False) for ref in buckets.values())
+        for ref in tail:
+            files.setdefault(ref.path, _NamedFile(ref.path, in_tail=True)).refs[name] = ref
+    bases = [(name, ref) for name, ref in manifest.base.unbucketed.items()]
+    bases += [(name, ref) for name, each in index.tables.items() for ref in each.values()]
+    for name, ref in bases:
+        files.setdefault(ref.path, _NamedFile(ref.path, in_tail=False)).refs[name] = ref
+    return list(files.values())
 
 
 def _file_discrepancy(ref: FileRef, fault: str, number: int) -> Discrepancy:
@@ -159,12 +179,43 @@ def _file_discrepancy(ref: FileRef, fault: str, number: int) -> Discrepancy:
 DROPPED = "dropped_at"
 
 
-def check_content(table: StateTable, ref: FileRef, raw: bytes, *, in_tail: bool) -> pa.Table | str:
-    """The rows of a file, or what is wrong with it."""
+def check_content(
+    tables: Mapping[str, StateTable], refs: Mapping[str, FileRef], raw: bytes, *, in_tail: bool
+) -> dict[str, pa.Table] | str:
+    """The rows of a file by table, or what is wrong with it."""
     try:
-        rows = pq.read_table(io.BytesIO(raw), use_threads=False)
+        stored = pq.read_table(io.BytesIO(raw), use_threads=False)
     except (pa.ArrowException, OSError, ValueError):
         return "is not a Parquet file"
+    plain = [name for name, ref in refs.items() if not ref.is_combined]
+    parts = dict.fromkeys(plain, stored) if plain else _parts_of_combined(refs, stored)
+    if isinstance(parts, str):
+        return parts
+    if len(plain) > 1:
+        return f"is not a combined file, and {len(plain)} tables name it"
+    for name, rows in parts.items():
+        fault = _fault_in_part(tables[name], refs[name], rows, in_tail=in_tail)
+        if fault is not None:
+            return fault
+    return parts
+
+
+def _parts_of_combined(names: Iterable[str], stored: pa.Table) -> dict[str, pa.Table] | str:
+    """The rows of each table in a combined file, or what is wrong with the file."""
+    if sorted(names) != sorted(stored.column_names):
+        return f"has rows of {sorted(stored.column_names)}, and its manifest says {sorted(names)}"
+    if not all(pa.types.is_struct(field.type) for field in stored.schema):
+        return "has a column that is not the rows of a table"
+    set_columns = reduce(pc.add, (pc.is_valid(each).cast(pa.int8()) for each in stored.columns))
+    if pc.unique(set_columns).to_pylist() != [1]:
+        return "has a row that is not of exactly one table"
+    return {
+        name: pa.Table.from_struct_array(stored.column(name).combine_chunks().drop_null())
+        for name in stored.column_names
+    }
+
+
+def _fault_in_part(table: StateTable, ref: FileRef, rows: pa.Table, *, in_tail: bool) -> str | None:
     fault = _fault_in_schema(table, rows.schema)
     if fault is None and rows.num_rows == 0:
         fault = "has no rows"
@@ -172,7 +223,7 @@ def check_content(table: StateTable, ref: FileRef, raw: bytes, *, in_tail: bool)
         fault = _fault_in_rows(table, rows) or _fault_in_claims(table, ref, rows)
     if fault is None and in_tail and COMMIT in table.schema.names:
         fault = _fault_in_tail(rows)
-    return rows if fault is None else fault
+    return fault
 
 
 def _fault_in_schema(table: StateTable, schema: pa.Schema) -> str | None:

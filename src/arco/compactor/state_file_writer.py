@@ -1,67 +1,57 @@
 """Writing state files: folded rows as Parquet, and the reference by which a manifest names the file."""
 
+from collections.abc import Mapping
 from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from arco.catalog.manifest import FileRef
 from arco.compactor.domains import VISIBILITY, file_path
 from arco.compactor.engine import FoldJob, MergeJob, NewStateFile
 from arco.core.errors import Conflict, Unavailable, Unknown
 from arco.core.hashing import sha256_hex
-from arco.fold.table import ColumnType, StateTable
+from arco.fold.parquet_file import encode_combined, encode_table
+from arco.fold.table import StateTable
 from arco.fold.tier1 import COMMIT
 from arco.storage.store import Store
-
-_ROW_GROUP = 32_768
-# Every commit writes files of a few rows. There a dictionary and statistics cost more than they save, and
-# zstd takes longer to set up for each column than to compress it.
-_FEW_ROWS = 64
 
 
 def encode_state_file(table: StateTable, rows: pa.Table, path: str) -> tuple[FileRef, bytes]:
     """The bytes of a state file with these folded and sorted rows, and its reference."""
-    many = rows.num_rows > _FEW_ROWS
-    sink = pa.BufferOutputStream()
-    pq.write_table(
-        rows,
-        sink,
-        compression="zstd" if many else "lz4",
-        row_group_size=_ROW_GROUP,
-        store_schema=False,
-        use_dictionary=_repeated(table) if many else False,
-        write_statistics=_compared(table) if many else False,
-    )
-    raw: bytes = sink.getvalue().to_pybytes()
-    ref = FileRef(
+    raw = encode_table(table, rows)
+    return _file_ref(table, rows, path, raw, sha256_hex(raw), is_combined=False), raw
+
+
+def encode_combined_file(
+    tables: Mapping[str, StateTable], rows: Mapping[str, pa.Table], path: str
+) -> tuple[dict[str, FileRef], bytes]:
+    """The bytes of a combined file with folded and sorted rows by table, and a reference for each."""
+    raw = encode_combined(tables, rows)
+    sha256 = sha256_hex(raw)
+    refs = {
+        name: _file_ref(tables[name], each, path, raw, sha256, is_combined=True)
+        for name, each in rows.items()
+    }
+    return refs, raw
+
+
+def _file_ref(
+    table: StateTable, rows: pa.Table, path: str, raw: bytes, sha256: str, *, is_combined: bool
+) -> FileRef:
+    return FileRef(
         path=path,
         rows=rows.num_rows,
         bytes=len(raw),
-        sha256=sha256_hex(raw),
+        sha256=sha256,
         low=_key_at(table, rows, 0),
         high=_key_at(table, rows, rows.num_rows - 1),
         buckets=table.buckets_in(rows),
         newest=pc.max(rows.column(COMMIT)).as_py() if COMMIT in rows.column_names else -1,
         dropped_from=_dropped_from(rows),
         visibility=VISIBILITY,
+        is_combined=is_combined,
     )
-    return ref, raw
-
-
-def _repeated(table: StateTable) -> list[str]:
-    """Columns worth a dictionary: texts that repeat, which those of the key do not."""
-    return [
-        each.name
-        for each in table.columns
-        if each.kind is ColumnType.STRING and each.name not in table.key
-    ]
-
-
-def _compared(table: StateTable) -> list[str]:
-    """Columns that queries filter by; the binary ones only order versions in the fold."""
-    return [each.name for each in table.columns if each.kind is not ColumnType.BYTES]
 
 
 def _key_at(table: StateTable, rows: pa.Table, at: int) -> tuple[str, ...]:

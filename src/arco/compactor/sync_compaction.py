@@ -12,21 +12,20 @@ from functools import partial
 
 import pyarrow as pa
 
-from arco.catalog.compactor_port import PublishedCommit, SyncCompact
+from arco.catalog.compactor_port import Guard, PublishedCommit, SyncCompact, no_guard
 from arco.catalog.event import CatalogChanged, read_event
-from arco.catalog.manifest import Base, CommitKind, CommitOperation, FileRef, read_manifest
+from arco.catalog.manifest import Base, CommitKind, CommitOperation, Ref, read_manifest
 from arco.catalog.model import AnyRow, to_columns
-from arco.compactor.domains import file_path
+from arco.compactor.domains import combined_path
 from arco.compactor.publisher import (
     ManifestChange,
-    NewFile,
     Publisher,
     SeenToken,
     manifest_at,
     new_attempt_ulid,
     orphan_mark,
 )
-from arco.compactor.state_file_writer import encode_state_file
+from arco.compactor.state_file_writer import encode_combined_file
 from arco.core import json
 from arco.core.errors import Conflict, Denied, Fenced, Invalid, NotFound, Unknown
 from arco.core.hashing import sha256_hex
@@ -41,8 +40,10 @@ Rows = dict[str, list[AnyRow]]
 _EVENT_PATH = re.compile(r"ledger/[^#]+\.jsonl#[1-9][0-9]{0,8}")
 
 
-async def sync_compact(publisher: Publisher, call: SyncCompact) -> PublishedCommit:
-    """Publish the events of a call as one commit."""
+async def sync_compact(
+    publisher: Publisher, call: SyncCompact, guard: Guard = no_guard
+) -> PublishedCommit:
+    """Publish the events of a call as one commit, once `guard` has returned."""
     _refuse_other_workspace(publisher, call)
     changes, rows = _read(call)
     # If this process published the base itself, it knows the head: one round trip less.
@@ -56,9 +57,10 @@ async def sync_compact(publisher: Publisher, call: SyncCompact) -> PublishedComm
         _refuse_stale(call, head)
         change = _draft(publisher, call, head, changes, rows)
         try:
-            guard = partial(_refuse_stale_token, publisher, call)
-            return committed(await publisher.publish(head, change, guard))
+            newest_token = partial(_refuse_stale_token, publisher, call)
+            return committed(await publisher.publish(head, change, newest_token, guard))
         except Conflict:
+            await guard()  # raises its own conflict
             head = await publisher.chain.head()
 
 
@@ -164,11 +166,11 @@ def _draft(
 ) -> ManifestChange:
     parent, number = manifest_at(head), head.number + 1
     name = new_attempt_ulid(publisher.store.runtime, orphan_mark(parent))
-    files: list[NewFile] = []
+    folded = {table: _folded(table, its_rows, number) for table, its_rows in rows.items()}
+    path = combined_path(publisher.domain, name)
+    refs, raw = encode_combined_file(TIER1, folded, path)
     tail = dict(parent.tail) if parent else {}
-    for table, its_rows in rows.items():
-        ref, raw = _delta(publisher.domain, table, its_rows, number, name)
-        files.append((ref, raw))
+    for table, ref in refs.items():
         tail[table] = (*tail.get(table, ()), ref)
     return ManifestChange(
         kind=CommitKind.DDL,
@@ -180,20 +182,17 @@ def _draft(
         requests=tuple(each.request_id for each in changes),
         operations=tuple(map(_operation, changes, call.events, call.event_paths)),
         event_paths=tuple(dict.fromkeys(path.partition("#")[0] for path in call.event_paths)),
-        files=files,
+        files=[(Ref(path=path, sha256=sha256_hex(raw)), raw)],
     )
 
 
-def _delta(
-    domain: str, name: str, rows: list[AnyRow], number: int, attempt: str
-) -> tuple[FileRef, bytes]:
-    """One state file with all rows of a table that a commit changes."""
+def _folded(name: str, rows: list[AnyRow], number: int) -> pa.Table:
+    """The rows of one table that a commit changes, stamped with its number."""
     table = TIER1[name]
     stamped = [
         to_columns(row) | {COMMIT: number, POSITION: position} for position, row in enumerate(rows)
     ]
-    folded = fold(table, pa.Table.from_pylist(stamped, schema=table.schema))
-    return encode_state_file(table, folded, file_path(domain, table, attempt))
+    return fold(table, pa.Table.from_pylist(stamped, schema=table.schema))
 
 
 def _operation(change: CatalogChanged, event: Envelope, path: str) -> CommitOperation:

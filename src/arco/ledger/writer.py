@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from arco.core import json
 from arco.core.errors import ArcoError, Conflict, Corrupt, Invalid, Unavailable, Unknown
@@ -48,6 +48,13 @@ class AppendReceipt:
     seq: int
     first_line: int
     events: int
+
+
+class SegmentPosition(NamedTuple):
+    """A segment of a stream, which may not exist yet."""
+
+    stream: str
+    seq: int
 
 
 @dataclass
@@ -131,6 +138,14 @@ class LedgerWriter:
         if group.segment is None:
             raise group.problem or Unknown("the append ended without an answer")
         return AppendReceipt(group.segment.stream, group.segment.seq, first_line, len(lines))
+
+    async def next_segment(self) -> SegmentPosition:
+        """Where the next append goes, for a process that makes one append at a time.
+
+        The receipt tells where it went: the stream may be sealed meanwhile.
+        """
+        stream = await self._live_stream()
+        return SegmentPosition(stream.id, stream.next_seq)
 
     async def close(self) -> None:
         """Refuse new appends, finish the accepted ones, and seal the stream."""

@@ -208,6 +208,7 @@ def _audit_rows(commit: Commit) -> list[tuple[object, ...]]:
 
 
 def _manifest_row(entry: Entry, manifest: Manifest, files: Sequence[FileRef]) -> tuple[object, ...]:
+    sizes = {ref.path: ref.bytes for ref in files}  # several tables may name one combined file
     return (
         manifest.domain,
         entry.number,
@@ -217,9 +218,9 @@ def _manifest_row(entry: Entry, manifest: Manifest, files: Sequence[FileRef]) ->
         entry.record.parent_sha256,
         manifest.fencing_token,
         manifest.rows_changed_at,
-        len(files),
+        len(sizes),
         sum(ref.rows for ref in files),
-        sum(ref.bytes for ref in files),
+        sum(sizes.values()),
         len(manifest.requests),
         sum(map(len, manifest.tail.values())),
         manifest.watermark.frontier,

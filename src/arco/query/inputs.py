@@ -248,7 +248,9 @@ class InputLoader:
         tail_paths = {ref.path for ref in tail_files}
         files = [
             StateFileRef(
-                key=_file_key(ref, columns), tail=ref.path in tail_paths, buckets=ref.buckets
+                key=_file_key(state, ref, columns),
+                tail=ref.path in tail_paths,
+                buckets=ref.buckets,
             )
             for ref in pruned.files
         ]
@@ -272,15 +274,20 @@ class InputLoader:
             (state, ref)
             for state in states
             for ref in loaded.files[state.name].files
-            if _file_key(ref, loaded.columns[state.name]) in missing
+            if _file_key(state, ref, loaded.columns[state.name]) in missing
         ]
         for start in range(0, len(wanted), _PARALLEL_READS):
             batch = wanted[start : start + _PARALLEL_READS]
             contents = await self._tasks.gather(*(self._read(*each) for each in batch))
             for (state, ref), raw in zip(batch, contents, strict=True):
                 columns = loaded.columns[state.name]
-                key = _file_key(ref, columns)
-                request = PutStateFile(key=key, state=state.name, rows=ref.rows, columns=columns)
+                request = PutStateFile(
+                    key=_file_key(state, ref, columns),
+                    state=state.name,
+                    rows=ref.rows,
+                    columns=columns,
+                    is_combined=ref.is_combined,
+                )
                 await self._worker.send(request, raw)
 
     async def _read(self, state: DomainTable, ref: FileRef) -> bytes:
@@ -294,5 +301,6 @@ class InputLoader:
         await self._worker.send(PutRows(key=key), to_arrow(pa.concat_tables(tables)))
 
 
-def _file_key(ref: FileRef, columns: Sequence[str]) -> str:
-    return "/".join([ref.sha256, *columns])
+def _file_key(state: DomainTable, ref: FileRef, columns: Sequence[str]) -> str:
+    table = [state.table.name] if ref.is_combined else []
+    return "/".join([ref.sha256, *table, *columns])

@@ -40,12 +40,13 @@ class FindMissing(WorkerMessage, frozen=True, kw_only=True):
 
 
 class PutStateFile(WorkerMessage, frozen=True, kw_only=True):
-    """A Parquet file follows, with its hash as the key. Answered by `Ack` or `CorruptFile`."""
+    """A Parquet file follows, its key has its hash. Answered by `Ack` or `CorruptFile`."""
 
     key: str
     state: str
     rows: int
     columns: tuple[str, ...] = ()  # to decode; empty stands for all
+    is_combined: bool = False  # it has rows of other tables too
 
 
 class PutRows(WorkerMessage, frozen=True, kw_only=True):

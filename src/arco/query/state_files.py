@@ -7,9 +7,9 @@ from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from arco.core.errors import Corrupt
+from arco.fold import parquet_file
 from arco.fold.fold import conform, fold
 from arco.fold.table import StateTable
 from arco.fold.tier1 import MOVED
@@ -26,14 +26,22 @@ class FileRows:
     buckets: frozenset[int]
 
 
-def decode(table: StateTable, raw: bytes, rows: int, columns: Sequence[str] = ()) -> pa.Table:
+def decode(
+    table: StateTable,
+    raw: bytes,
+    rows: int,
+    columns: Sequence[str] = (),
+    *,
+    is_combined: bool = False,
+) -> pa.Table:
     """The rows of a file with the current columns of the table, or `Corrupt`.
 
-    If `columns` are given, the others are null.
+    If `columns` are given, the others may be null.
     """
     try:
-        file = pq.ParquetFile(pa.BufferReader(raw), pre_buffer=False)
-        decoded = conform(table, file.read(columns=list(columns) or None, use_threads=False))
+        decoded = conform(
+            table, parquet_file.decode(table, raw, is_combined=is_combined, columns=columns)
+        )
     except (pa.ArrowException, OSError) as problem:
         raise Corrupt(f"a file of {table.name} is not Parquet of that table") from problem
     if decoded.num_rows != rows:

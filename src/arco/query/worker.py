@@ -110,7 +110,10 @@ class QueryWorker:
             return Ack()
         table = STATE_TABLES[request.state].table
         try:
-            self._cache.put(request.key, decode(table, data, request.rows, request.columns))
+            rows = decode(
+                table, data, request.rows, request.columns, is_combined=request.is_combined
+            )
+            self._cache.put(request.key, rows)
         except Corrupt as problem:
             return CorruptFile(reason=str(problem))
         return Ack()
