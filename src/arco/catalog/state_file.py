@@ -40,20 +40,17 @@ async def read_rows(
     ref: FileRef,
     *,
     refuse_unknown_columns: bool = False,
-    raw: bytes | None = None,
 ) -> pa.Table:
     """The rows of a file with the columns that the table has in this version of Arco, or `Corrupt`.
 
     A caller that rewrites the rows passes `refuse_unknown_columns`: it would lose a column that this
-    version does not know. A caller that has the bytes passes them as `raw`.
+    version does not know.
     """
-    if raw is None:
-        raw = await read_named(store, ref)
+    raw = await read_named(store, ref)
     if len(raw) <= _SMALL_BYTES:
         return _decode_parquet(table, ref, raw, refuse_unknown_columns=refuse_unknown_columns)
-    large = raw
     return await store.runtime.tasks.in_thread(
-        lambda: _decode_parquet(table, ref, large, refuse_unknown_columns=refuse_unknown_columns)
+        lambda: _decode_parquet(table, ref, raw, refuse_unknown_columns=refuse_unknown_columns)
     )
 
 

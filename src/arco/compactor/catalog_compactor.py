@@ -6,7 +6,8 @@ from datetime import timedelta
 from arco.catalog.compactor_port import Guard, PublishedCommit, SyncCompact, no_guard
 from arco.catalog.decision import DEFAULT_RETENTION
 from arco.catalog.manifest import CommitKind
-from arco.compactor.catalog_merge import MAX_TAIL, is_due, merge
+from arco.compactor.catalog_merge import merge
+from arco.compactor.catalog_tail import MAX_TAIL, is_large, is_long, shorten_tail
 from arco.compactor.domains import DOMAINS
 from arco.compactor.publisher import ManifestChange, Publisher, manifest_at
 from arco.compactor.sync_compaction import committed, sync_compact
@@ -69,17 +70,20 @@ class CatalogCompactor:
         await self._publisher.chain.close()
 
     def _merge_soon(self) -> None:
-        """Start a merge in the background once a tail is long; one at a time."""
+        """Start a merge in the background once the tail is long or large; one at a time."""
         head = self._publisher.chain.remembered()
         manifest = None if head is None else manifest_at(head)
         busy = self._merging is not None and not self._merging.done()
         may_retry = head is not None and head.number >= self._next_merge_number
-        if manifest is not None and is_due(manifest) and may_retry and not busy:
-            self._merging = self._store.runtime.tasks.spawn(self._merge())
+        if manifest is None or busy or not may_retry:
+            return
+        if is_large(manifest) or is_long(manifest):
+            large = is_large(manifest)
+            self._merging = self._store.runtime.tasks.spawn(self._merge(into_base=large))
 
-    async def _merge(self) -> None:
+    async def _merge(self, *, into_base: bool) -> None:
         try:
-            await self.merge()
+            await (self.merge() if into_base else shorten_tail(self._publisher))
             self.merge_problem = None
         except Exception as problem:
             # Later commits try again. A long tail only slows readers down.

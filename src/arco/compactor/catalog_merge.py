@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from arco.catalog.manifest import CommitKind, FileRef, Manifest, Ref
 from arco.catalog.model import uuid_name
-from arco.catalog.state_file import read_rows
 from arco.compactor.base_files import BaseFiles, read_base
 from arco.compactor.domains import file_path
 from arco.compactor.publisher import (
@@ -44,16 +43,9 @@ from arco.fold.tier1 import (
 )
 from arco.storage.chain import Head
 
-MAX_TAIL = 16
-
 _PARALLEL_READS = 8  # base files that are read in parallel
 
 _CONTAINERS_FIRST = (CATALOGS, SCHEMAS, TABLES, COLUMNS, SCHEMA_VERSIONS, OBJECTS, PLACES)
-
-
-def is_due(manifest: Manifest) -> bool:
-    """Whether some table's tail is long enough to be merged."""
-    return any(len(files) >= MAX_TAIL for files in manifest.tail.values())
 
 
 async def merge(publisher: Publisher, *, forget_before: datetime) -> Head | None:
@@ -140,20 +132,7 @@ class _Merge:
                 await self._fold_bucket(table, bucket, [base_rows, tail_rows.get(bucket)])
 
     async def _read(self, table: StateTable, refs: Sequence[FileRef]) -> list[pa.Table]:
-        """The rows of files, from the cache if this process wrote them."""
-        written = self._publisher.written
-        return await self._tasks.gather(
-            *(
-                read_rows(
-                    self._store,
-                    table,
-                    ref,
-                    refuse_unknown_columns=True,
-                    raw=written.find(ref.sha256),
-                )
-                for ref in refs
-            )
-        )
+        return await self._tasks.gather(*(self._publisher.read(table, ref) for ref in refs))
 
     async def _fold_bucket(
         self, table: StateTable, bucket: int, parts: Sequence[pa.Table | None]
@@ -161,18 +140,22 @@ class _Merge:
         base = self._files.file(table, bucket)
         path = file_path(self._publisher.domain, table, f"{bucket:03d}-{self._attempt}")
 
-        def work() -> tuple[FileRef, bytes] | None:
+        def work() -> tuple[FileRef, bytes, pa.Table] | None:
             present = [part for part in parts if part is not None]
             folded = fold(table, pa.concat_tables([table.empty, *present]))
             kept_rows = self._expired.filter(table, folded)
-            return encode_state_file(table, kept_rows, path) if kept_rows.num_rows else None
+            if not kept_rows.num_rows:
+                return None
+            return *encode_state_file(table, kept_rows, path), kept_rows
 
         # In a thread: a large bucket takes a while, and this process serves requests meanwhile.
         new = await self._tasks.in_thread(work)
         if base is not None:
             self.removed.add(base.path)
         if new is not None:
-            self.files.append(new)
+            ref, raw, rows = new
+            self.files.append((ref, raw))
+            self._publisher.written.keep(ref.sha256, table, rows)
         self._files.put(table, bucket, None if new is None else new[0])
 
     def _stale(self, table: StateTable) -> set[int]:

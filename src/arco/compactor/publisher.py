@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+import pyarrow as pa
 from ulid import ULID
 
 from arco.catalog.compactor_port import Guard
@@ -26,6 +27,7 @@ from arco.catalog.manifest import (
     manifests_of,
     read_manifest,
 )
+from arco.catalog.state_file import read_rows
 from arco.core import json
 from arco.core.clock import utc
 from arco.core.errors import Conflict, Fenced, NotFound, Unavailable, Unknown
@@ -33,6 +35,7 @@ from arco.core.hashing import sha256_hex
 from arco.core.ids import Ulid, new_ulid
 from arco.core.lru_cache import LruCache
 from arco.core.runtime import Runtime
+from arco.fold.table import StateTable
 from arco.ledger.stream import Watermark
 from arco.storage.chain import Head
 from arco.storage.store import Store
@@ -78,7 +81,7 @@ class Publisher:
         self.store = store
         self.domain = domain
         self.chain = manifests_of(store, domain)
-        self.written = WrittenFileCache()
+        self.written = WrittenRows()
         self.newest_token: SeenToken | None = None
         self._runtime = store.runtime
 
@@ -110,8 +113,13 @@ class Publisher:
         except (Unknown, Conflict) as problem:
             # No manifest names them, so nothing was committed.
             raise Unavailable("the files of a commit could not be stored; retry") from problem
-        for ref, raw in files:
-            self.written.keep(ref.sha256, raw)
+
+    async def read(self, table: StateTable, ref: FileRef) -> pa.Table:
+        """The rows of a state file; from memory if this process wrote it."""
+        rows = self.written.find(ref.sha256, table)
+        if rows is not None:
+            return rows
+        return await read_rows(self.store, table, ref, refuse_unknown_columns=True)
 
     async def _create_record(self, record: Ref, raw: bytes) -> None:
         try:
@@ -244,24 +252,27 @@ async def _find_landed(publisher: Publisher, after: Head, commit_ulid: str) -> H
 
 
 _CACHE_BYTES = 32 * 1024 * 1024
-_MAX_BYTES = 1024 * 1024
+_MOST_BYTES = 1024 * 1024  # of one table of one file
+_OVERHEAD_BYTES = 10_000  # of a decoded table, besides its values
 
 
-class WrittenFileCache:
-    """The bytes of small files that this process wrote, by SHA-256, least recently used first out.
+class WrittenRows:
+    """The rows of small files that this process wrote, least recently used first out.
 
-    Merges read them from here instead of the store. The key is the hash, since a restored store may reuse
-    paths (P29).
+    Merges take them from here instead of the store. The key is the hash of the file, since a restored
+    store may reuse paths (P29).
     """
 
     def __init__(self, max_bytes: int = _CACHE_BYTES) -> None:
-        self._cache = LruCache[str, bytes](max_bytes, len)
+        self._cache = LruCache[tuple[str, str], pa.Table](
+            max_bytes, lambda rows: int(rows.nbytes) + _OVERHEAD_BYTES
+        )
 
-    def keep(self, sha256: str, raw: bytes) -> None:
-        """Keep the bytes of a file that is durable."""
-        if len(raw) <= _MAX_BYTES:
-            self._cache.put(sha256, raw)
+    def keep(self, sha256: str, table: StateTable, rows: pa.Table) -> None:
+        """Keep the rows of one table in a file."""
+        if rows.nbytes <= _MOST_BYTES:
+            self._cache.put((sha256, table.name), rows)
 
-    def find(self, sha256: str) -> bytes | None:
-        """The bytes of a file, if they are still in the cache."""
-        return self._cache.get(sha256)
+    def find(self, sha256: str, table: StateTable) -> pa.Table | None:
+        """The rows of one table in a file, if they are still in the cache."""
+        return self._cache.get((sha256, table.name))

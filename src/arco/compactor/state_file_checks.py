@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
+from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -64,9 +65,11 @@ class StateFileCheck:
         # By path, as the manifest describes it.
         self._checked_refs: dict[str, Mapping[str, FileRef] | Ref] = {}
         self._index: tuple[Ref | None, BaseIndex] = (None, _NO_INDEX)
-        self._tails: dict[
-            tuple[str, int], pa.Table
-        ] = {}  # by table and commit, until `published` takes them
+        # By table and path, until `published` takes them.
+        self._tails: dict[tuple[str, str], pa.Table] = {}
+        self._oldest: dict[
+            tuple[str, str], int
+        ] = {}  # by table and path, the first commit of the rows
 
     async def check(self, manifest: Manifest, record: Commit) -> None:
         """`Discrepancy` if a file that a manifest names is wrong."""
@@ -78,6 +81,7 @@ class StateFileCheck:
             await self._store.runtime.tasks.gather(
                 *(self._check_file(file, number) for file in files[at : at + _PARALLEL_READS])
             )
+        self._check_order(manifest, number)
         named_refs = {(file.path, ref.sha256) for file in files for ref in file.refs.values()}
         named_refs |= {(ref.path, ref.sha256) for ref in (manifest.base.index,) if ref}
         for added in record.added:
@@ -88,9 +92,22 @@ class StateFileCheck:
     def published(self, manifest: Manifest, number: int) -> dict[str, pa.Table] | None:
         """The rows that a commit added, by table; None if some were not read."""
         names = [name for name, files in manifest.tail.items() if files[-1].newest == number]
-        tails = {name: self._tails.pop((name, number), None) for name in names}
+        tails = {
+            name: self._tails.pop((name, manifest.tail[name][-1].path), None) for name in names
+        }
         rows = {name: tail for name, tail in tails.items() if tail is not None}
         return rows if len(rows) == len(names) else None
+
+    def _check_order(self, manifest: Manifest, number: int) -> None:
+        """`Discrepancy` if a file of a tail has rows of a commit that is not above the file before it."""
+        for name, files in manifest.tail.items():
+            for before, ref in pairwise(files):
+                oldest = self._oldest.get((name, ref.path))
+                if oldest is not None and oldest <= before.newest:
+                    fault = (
+                        f"has rows of {name} of commit {oldest}, and an older file has newer ones"
+                    )
+                    raise _file_discrepancy(ref, fault, number)
 
     async def _read_index(self, ref: Ref | None, number: int) -> BaseIndex:
         if ref is None:
@@ -119,14 +136,15 @@ class StateFileCheck:
         raw = await self._read(first_ref, number)
         if not self._sound.issuperset(file.refs.values()):
             checked = await self._store.runtime.tasks.in_thread(
-                lambda: check_content(tables, file.refs, raw, in_tail=file.in_tail)
+                lambda: check_content(tables, file.refs, raw)
             )
             if isinstance(checked, str):
                 raise _file_discrepancy(first_ref, checked, number)
             self._sound.update(file.refs.values())
             if file.in_tail and self._domain == DOMAIN:
                 for name, rows in checked.items():
-                    self._tails[name, file.refs[name].newest] = rows
+                    self._tails[name, file.path] = rows
+                    self._oldest[name, file.path] = pc.min(rows.column(COMMIT)).as_py()
         self._checked.files += 1
         self._checked.rows += sum(ref.rows for ref in file.refs.values())
         self._checked.bytes += first_ref.bytes
@@ -180,7 +198,7 @@ DROPPED = "dropped_at"
 
 
 def check_content(
-    tables: Mapping[str, StateTable], refs: Mapping[str, FileRef], raw: bytes, *, in_tail: bool
+    tables: Mapping[str, StateTable], refs: Mapping[str, FileRef], raw: bytes
 ) -> dict[str, pa.Table] | str:
     """The rows of a file by table, or what is wrong with it."""
     try:
@@ -194,7 +212,7 @@ def check_content(
     if len(plain) > 1:
         return f"is not a combined file, and {len(plain)} tables name it"
     for name, rows in parts.items():
-        fault = _fault_in_part(tables[name], refs[name], rows, in_tail=in_tail)
+        fault = _fault_in_part(tables[name], refs[name], rows)
         if fault is not None:
             return fault
     return parts
@@ -215,14 +233,12 @@ def _parts_of_combined(names: Iterable[str], stored: pa.Table) -> dict[str, pa.T
     }
 
 
-def _fault_in_part(table: StateTable, ref: FileRef, rows: pa.Table, *, in_tail: bool) -> str | None:
+def _fault_in_part(table: StateTable, ref: FileRef, rows: pa.Table) -> str | None:
     fault = _fault_in_schema(table, rows.schema)
     if fault is None and rows.num_rows == 0:
         fault = "has no rows"
     if fault is None:
         fault = _fault_in_rows(table, rows) or _fault_in_claims(table, ref, rows)
-    if fault is None and in_tail and COMMIT in table.schema.names:
-        fault = _fault_in_tail(rows)
     return fault
 
 
@@ -277,12 +293,6 @@ def _newest(rows: pa.Table) -> int:
         return -1
     newest: int = pc.max(rows.column(COMMIT)).as_py()
     return newest
-
-
-def _fault_in_tail(rows: pa.Table) -> str | None:
-    if pc.count_distinct(rows.column(COMMIT)).as_py() != 1:
-        return "is of one commit, and has rows of several"
-    return None
 
 
 def _bound(table: StateTable, rows: pa.Table, at: int) -> tuple[str, ...]:

@@ -55,13 +55,17 @@ async def sync_compact(
         if landed is not None:
             return landed
         _refuse_stale(call, head)
-        change = _draft(publisher, call, head, changes, rows)
+        change, rows_of = _draft(publisher, call, head, changes, rows)
         try:
             newest_token = partial(_refuse_stale_token, publisher, call)
-            return committed(await publisher.publish(head, change, newest_token, guard))
+            published = await publisher.publish(head, change, newest_token, guard)
         except Conflict:
             await guard()  # raises its own conflict
             head = await publisher.chain.head()
+            continue
+        for name, folded in rows_of.items():
+            publisher.written.keep(change.files[0][0].sha256, TIER1[name], folded)
+        return committed(published)
 
 
 def committed(head: Head) -> PublishedCommit:
@@ -163,7 +167,8 @@ def _draft(
     head: Head,
     changes: Sequence[CatalogChanged],
     rows: Rows,
-) -> ManifestChange:
+) -> tuple[ManifestChange, dict[str, pa.Table]]:
+    """The change, and the rows in its file by table."""
     parent, number = manifest_at(head), head.number + 1
     name = new_attempt_ulid(publisher.store.runtime, orphan_mark(parent))
     folded = {table: _folded(table, its_rows, number) for table, its_rows in rows.items()}
@@ -172,7 +177,7 @@ def _draft(
     tail = dict(parent.tail) if parent else {}
     for table, ref in refs.items():
         tail[table] = (*tail.get(table, ()), ref)
-    return ManifestChange(
+    change = ManifestChange(
         kind=CommitKind.DDL,
         commit_ulid=call.commit_ulid,
         tail=tail,
@@ -184,6 +189,7 @@ def _draft(
         event_paths=tuple(dict.fromkeys(path.partition("#")[0] for path in call.event_paths)),
         files=[(Ref(path=path, sha256=sha256_hex(raw)), raw)],
     )
+    return change, folded
 
 
 def _folded(name: str, rows: list[AnyRow], number: int) -> pa.Table:
