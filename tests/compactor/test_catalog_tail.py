@@ -1,4 +1,4 @@
-"""The tail of the catalog becomes shorter beside the commits; no row changes, nor the order of the files."""
+"""The tail of the catalog becomes shorter beside commits; no row changes, nor the order of the files."""
 
 from dataclasses import dataclass
 from datetime import timedelta

@@ -11,6 +11,7 @@ import msgspec
 
 from arco.catalog.change import ChangeWork, ClaimId, change, ensure_default
 from arco.catalog.committer import Committer
+from arco.catalog.compactor_port import CompactorPort
 from arco.catalog.decision import WorkspaceRules, id_of
 from arco.catalog.lease import Lease
 from arco.catalog.model import to_columns
@@ -40,7 +41,6 @@ from arco.storage.store import Store
 from .catalog_notes import CatalogNotes, Intent, Outcome, Reply
 from .objects import SimObjects
 from .process import Incarnation
-from .rpc import RemotePort
 from .world import HOUR_MS, SECOND_MS
 
 UNDROP_FOR = timedelta(hours=1)
@@ -102,7 +102,7 @@ class Api:
         self,
         incarnation: Incarnation,
         store: Store,
-        port: RemotePort,
+        port: CompactorPort,
         notes: CatalogNotes,
         objects: SimObjects,
         *,

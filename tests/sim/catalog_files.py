@@ -32,9 +32,11 @@ State = dict[Key, Row]
 
 @lru_cache(maxsize=4096)
 def rows_in(table: str, raw: bytes) -> list[tuple[Key, tuple[int, int], Row]]:
-    """The rows of a Parquet file, each with its key and its order. Not to be changed."""
+    """A table's rows in a Parquet file, each with its key and its order. Not to be changed."""
     file = pq.ParquetFile(pa.BufferReader(raw), pre_buffer=False)
     rows = file.read(use_threads=False).to_pylist(maps_as_pydicts="strict")
+    if "_commit" not in file.schema_arrow.names:  # a combined file: a column for each table
+        rows = [row[table] for row in rows if row[table] is not None]
     return [(_key(table, row), (row["_commit"], row.pop("_position")), _tidy(row)) for row in rows]
 
 

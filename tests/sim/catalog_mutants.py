@@ -23,7 +23,7 @@ PUBLISH_MUTANTS = (
     Mutant(
         name="Tier-1 order by occurred_at",
         rule="P22",
-        target="arco.compactor.sync_compaction:_delta",
+        target="arco.compactor.sync_compaction:_folded",
         old="COMMIT: number",
         new='COMMIT: int(row.updated_at.timestamp()) if hasattr(row, "updated_at") else number',
     ),
@@ -60,6 +60,13 @@ PUBLISH_MUTANTS = (
         ),
     ),
     Mutant(
+        name="manifest before its events are durable",
+        rule="law 3",
+        target="arco.compactor.sync_compaction:sync_compact",
+        old="await publisher.publish(head, change, newest_token, guard)",
+        new="await publisher.publish(head, change, newest_token)",
+    ),
+    Mutant(
         name="files not awaited before the manifest",
         rule="law 3",
         target="arco.compactor.publisher:Publisher.create",
@@ -69,6 +76,20 @@ PUBLISH_MUTANTS = (
 )
 
 MERGE_MUTANTS = (
+    Mutant(
+        name="a shortened tail in another order than the commits",
+        rule="P22",
+        target="arco.compactor.catalog_tail:_change",
+        old="sorted([*kept, new[name]], key=lambda ref: ref.newest)",
+        new="[*kept, new[name]]",
+    ),
+    Mutant(
+        name="a tail shortened without a look at its inputs",
+        rule="P26",
+        target="arco.compactor.catalog_tail:_has_all",
+        old="return all(",
+        new="return True or all(",
+    ),
     Mutant(
         name="merge drops what was committed meanwhile",
         rule="P26",

@@ -12,12 +12,16 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from arco.catalog.compactor_port import CompactorPort
 from arco.catalog.ddl import CatalogName, UpdateCatalog
 from arco.catalog.reader import SnapshotReader
 from arco.catalog.snapshot import Snapshot
 from arco.compactor.catalog_compactor import CatalogCompactor
+from arco.compactor.catalog_tail import shorten_tail
 from arco.compactor.garbage_collection import collect_garbage
+from arco.compactor.publisher import Publisher
 from arco.core.errors import ArcoError, Corrupt, NotFound, Unavailable, Unknown
+from arco.fold.tier1 import DOMAIN
 from arco.storage.chain import SHORTEST_RETENTION_MS
 from arco.storage.roles import Role
 
@@ -30,7 +34,7 @@ from .faults import drawn
 from .objects import SimObjects
 from .opening import opened
 from .process import Ambush, Incarnation, Process
-from .rpc import BAD, Exchange, RemotePort, Wires
+from .rpc import BAD, Exchange, LocalPort, RemotePort, Wires
 from .world import HOUR_MS, MINUTE_MS, SECOND_MS, World
 
 FORGET_AFTER = timedelta(
@@ -39,6 +43,8 @@ FORGET_AFTER = timedelta(
 
 _APIS = 3
 _COMPACTORS = 2
+_ALL_IN_ONE = 0.4  # of the API processes publish by themselves
+_SHORTENED = 0.4  # of the merges leave the base as it is
 _USERS = 4
 _ROUNDS = 3
 _AT_ONCE = 3  # intents of one user
@@ -154,7 +160,11 @@ class CatalogScenario:
 
     async def _serve(self, incarnation: Incarnation) -> None:
         store = await opened(self._objects, incarnation, Role.API)
-        port = RemotePort(self._exchange, incarnation)
+        port: CompactorPort = RemotePort(self._exchange, incarnation)
+        if incarnation.world.stream("publishing").random() < _ALL_IN_ONE:
+            publishing = await opened(self._objects, incarnation, Role.COMPACTOR)
+            compactor = CatalogCompactor(publishing, retention=UNDROP_FOR, grace=FORGET_AFTER)
+            port = LocalPort(self._exchange, incarnation, compactor)
         api = Api(
             incarnation, store, port, self.notes, self._objects, key_life_ms=round(_KEY_LIFE_MS)
         )
@@ -175,7 +185,10 @@ class CatalogScenario:
             await incarnation.runtime.clock.sleep(pause_ms + 2 * SECOND_MS * rng.random())
             started_ms = incarnation.world.now_ms
             try:
-                if await compactor.merge() is not None:
+                if rng.random() < _SHORTENED:
+                    if await shorten_tail(Publisher(store, DOMAIN)) is not None:
+                        incarnation.world.tally["tails shortened"] += 1
+                elif await compactor.merge() is not None:
                     incarnation.world.tally["merges"] += 1
             except ArcoError as problem:
                 incarnation.world.tally["merges given up"] += 1

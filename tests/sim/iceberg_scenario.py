@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
+from arco.catalog.compactor_port import CompactorPort
 from arco.compactor.catalog_compactor import CatalogCompactor
 from arco.compactor.garbage_collection import collect_garbage
 from arco.core.errors import ArcoError, Corrupt, NotFound, Unavailable, Unknown
@@ -29,10 +30,11 @@ from .iceberg_requests import NAMES, RandomOperations
 from .objects import SimObjects
 from .opening import opened
 from .process import Ambush, Incarnation, Process
-from .rpc import BAD, Exchange, RemotePort, Wires
+from .rpc import BAD, Exchange, LocalPort, RemotePort, Wires
 from .world import HOUR_MS, MINUTE_MS, SECOND_MS, World
 
 _APIS = 3
+_ALL_IN_ONE = 0.4  # of the API processes publish by themselves
 _USERS = 4
 _BEGUN = 2  # tables that are there soon
 _ROUNDS = 6
@@ -131,7 +133,12 @@ class IcebergScenario:
 
     async def _serve(self, incarnation: Incarnation) -> None:
         store = await opened(self._objects, incarnation, Role.API)
-        api = self._api(incarnation, store, RemotePort(self._exchange, incarnation))
+        port: CompactorPort = RemotePort(self._exchange, incarnation)
+        if incarnation.world.stream("publishing").random() < _ALL_IN_ONE:
+            publishing = await opened(self._objects, incarnation, Role.COMPACTOR)
+            compactor = CatalogCompactor(publishing, retention=UNDROP_FOR)
+            port = LocalPort(self._exchange, incarnation, compactor)
+        api = self._api(incarnation, store, port)
         await api.begin()
         name = incarnation.name.partition(".")[0]
         inbox = self._inboxes[name] = Inbox([], incarnation.runtime.tasks.event())
@@ -142,7 +149,7 @@ class IcebergScenario:
         self,
         incarnation: Incarnation,
         store: Store,
-        port: RemotePort,
+        port: CompactorPort,
         *,
         janitor: Store | None = None,
     ) -> IcebergApi:

@@ -206,3 +206,27 @@ async def _wait(answer: Future[bytes]) -> bytes:
 
 def _late_ms(rng: random.Random) -> float:
     return float(50 * (_LATEST_MS / 50) ** rng.random())
+
+
+class LocalPort:
+    """A `CompactorPort` of an incarnation that publishes itself, as the all-in-one server does."""
+
+    def __init__(
+        self, exchange: Exchange, incarnation: Incarnation, compactor: CompactorPort
+    ) -> None:
+        self._exchange = exchange
+        self._world = incarnation.world
+        self._compactor = compactor
+
+    async def sync_compact(self, call: SyncCompact, guard: Guard = no_guard) -> PublishedCommit:
+        note = Called(call.commit_ulid, call.fencing_token, call.base_manifest)
+        note.deliveries_ms.append(self._world.now_ms)
+        self._exchange.calls[call.commit_ulid] = note
+        self._world.tally["calls within a process"] += 1
+        return await self._compactor.sync_compact(call, guard)
+
+    async def mark_orphans(self, before: str, domain: str = DOMAIN) -> PublishedCommit:
+        return await self._compactor.mark_orphans(before, domain)
+
+    async def merge(self) -> PublishedCommit | None:
+        return await self._compactor.merge()
