@@ -174,8 +174,8 @@ async def run(runtime: Runtime, scratch: Path) -> list[Figure]:
         Figure(
             "  its round trips: without a key / with one",
             f"{plain} / {keyed}",
-            promised="4 / 6",
-            met=plain <= 4 and keyed <= 6,
+            promised="3 / 5",
+            met=plain <= 3 and keyed <= 5,
         ),
         Figure("  the first in a schema whose names are not in memory", str(new_schema)),
         _against_creates(large, plain, create_ms),
