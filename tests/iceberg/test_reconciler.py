@@ -10,6 +10,7 @@ from arco.catalog.manifest import manifests_of
 from arco.core.errors import InProgress, KeyExpired, Unavailable, Unknown
 from arco.fold.tier1 import DOMAIN
 from arco.iceberg.after_commit import TableShape
+from arco.iceberg.drop import UndropWork
 from arco.iceberg.namespaces import PropertiesUpdated
 from arco.iceberg.pointer_head import GRACE_MS
 from arco.iceberg.reconciler import ReconcilerRound
@@ -168,6 +169,31 @@ async def test_a_transaction_that_was_left_undecided_is_ended() -> None:
     assert await setup.reported(t) == [(0, "create"), (2, "commit")], (
         "an aborted transaction is not reported"
     )
+
+
+async def test_an_undrop_that_another_process_has_made_reports_no_aborted_transaction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    setup, [t, _] = await _quiet("t", "u")
+    setup.a.connection.die("create", OUTCOME)
+    await dies(setup.a, setup.a.transact(on("t", marking("x")), on("u", marking("x"))))
+    await _impatient_round(setup)
+    is_named = UndropWork._is_named
+
+    async def then_another_drops_and_undrops_it(work: UndropWork) -> bool:
+        was_named = await is_named(work)
+        monkeypatch.setattr(UndropWork, "_is_named", is_named)
+        other = setup.api()
+        await other.drop("t")
+        setup.pass_by(2.1)  # past the life of the claim of this one
+        await other.undrop(t, key="k")
+        await other.settle()
+        return was_named
+
+    monkeypatch.setattr(UndropWork, "_is_named", then_another_drops_and_undrops_it)
+    await setup.b.undrop(t, key="k")
+    await setup.b.settle()
+    assert await setup.reported(t) == [(0, "create"), (2, "drop"), (3, "undrop")]
 
 
 async def test_the_chain_of_a_table_of_an_undecided_transaction_is_ended() -> None:

@@ -32,7 +32,7 @@ from arco.iceberg.name_resolution import (
     not_found_error,
     release_name,
 )
-from arco.iceberg.pointer import Pointer, PointerOperation, find_request
+from arco.iceberg.pointer import Pointer, PointerOperation, find_request, pointer_of
 from arco.iceberg.pointer_head import PointerHead
 from arco.ledger.claim import Answer, Claim
 from arco.ledger.idempotency import ClaimHold, ClaimTerms
@@ -199,8 +199,11 @@ class UndropWork(FixedIdsWork):
                 )
                 if not was_released or tries == _MAX_TRIES:
                     return error_answer(refusal.problem)
-        if table_head.chain_head.entry is not None:
-            self._context.after_commit.schedule(self._table_id, table_head.chain_head.entry)
+        entry = table_head.chain_head.entry
+        if entry is None or pointer_of(entry).request_id != claim.request_id:
+            # Another process has made the pointer of this request, and reports it.
+            return table_answer(self._table_id)
+        self._context.after_commit.schedule(self._table_id, entry)
         return table_answer(self._table_id, table_head.location)
 
     async def _revived(self, claim: Claim, hold: ClaimHold) -> PointerHead | None:
