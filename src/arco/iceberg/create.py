@@ -2,13 +2,13 @@
 
 Nothing exists before the name does: a lost race or a crash leaves a chain that no name leads to. Under
 an idempotency key the claim fixes the id, so a takeover continues from the first pointer. Sequential
-round trips in a warm process: metadata, pointer, the four of a catalog change, and a last read of the
-chain: 7.
+round trips in a warm process: metadata and pointer, the three of a catalog change, and a last read of the
+chain: 5. Under a key 1 more for the pointer, besides the claim.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from arco.catalog.change import ClaimId
 from arco.catalog.ddl import AttachTable
@@ -339,9 +339,17 @@ async def write_first_pointer(
             # A new table has no earlier publications, so none are read.
             publication=None if task is None else task.publication(),
         )
-        # One after the other: a takeover continues from an existing pointer, so its file must exist.
-        await write_metadata(context, table_id, prepared, hold)
-        await chain.append(nothing, prepared.pointer)
+        writing = write_metadata(context, table_id, prepared, hold)
+        if creation.caller.key is None and transaction is None:
+            # No name leads here yet, and no other process continues this request.
+            await context.runtime.tasks.gather(
+                cast("Coroutine[Any, Any, object]", writing),
+                chain.append(nothing, prepared.pointer),
+            )
+        else:
+            # A takeover continues from an existing pointer, so its file must exist.
+            await writing
+            await chain.append(nothing, prepared.pointer)
     except Unknown as unclear:  # without a name the table does not exist
         raise Unavailable("the first version could not be stored; retry") from unclear
     return prepared.pointer
