@@ -266,6 +266,7 @@ class UncontestedHold:
     """The hold of a claim that was not taken over."""
 
     takes_over = False
+    may_be_taken_over = True
 
     async def check(self) -> None:
         return

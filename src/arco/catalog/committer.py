@@ -5,9 +5,9 @@ head, answers requests that have landed already, decides the others, appends the
 and has the compactor publish them. Only an error raised while deciding is a refusal; an error after that
 is not, because the commit may have landed (law 9).
 
-Sequential round trips when the head is known: head; append, file and commit record; manifest: 3. A
-compactor in another process is called after the append: 4. An idempotency key adds its claim; the check of
-the claim runs in parallel to the append.
+Sequential round trips when the head is known: head; append, file and commit record; manifest: 3. With an
+idempotency key, or a compactor in another process, the append comes first: 4. A key also adds its claim,
+which is checked in parallel to the append.
 """
 
 from collections import deque
@@ -318,6 +318,10 @@ class Committer:
         )
         # The events become durable beside the files of the commit, and before its manifest.
         appending = self._runtime.tasks.spawn(self._append(attempt, events, position))
+        if any(pending.may_be_taken_over for pending, _, _ in attempt.decided):
+            # The compactor must look the token up after the claims were seen to be held: a process that
+            # takes a request over takes a new epoch.
+            await appending.wait()
         try:
             committed = await self._compactor.sync_compact(call, appending.wait)
         except Invalid as refused:  # the compactor does not know the event, and has done nothing

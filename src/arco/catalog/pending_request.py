@@ -52,6 +52,11 @@ class PendingRequest:
     problem: Exception | None = None
     refused: bool = False  # whether the problem is a refusal of the request itself
 
+    @property
+    def may_be_taken_over(self) -> bool:
+        """Whether another process can take it over: it has an idempotency key."""
+        return self.hold is not None and self.hold.may_be_taken_over
+
     def succeed(self, answer: ChangeResult) -> None:
         """Answer: the request was committed."""
         self.answer = answer

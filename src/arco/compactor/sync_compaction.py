@@ -8,7 +8,7 @@ changed, or with a fencing token that is not the newest.
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 
 import pyarrow as pa
 
@@ -31,6 +31,7 @@ from arco.core.errors import Conflict, Denied, Fenced, Invalid, NotFound, Unknow
 from arco.core.hashing import sha256_hex
 from arco.core.ids import parse_ulid
 from arco.fold.fold import fold
+from arco.fold.table import StateTable
 from arco.fold.tier1 import COMMIT, POSITION, TIER1
 from arco.ledger.envelope import Envelope
 from arco.storage.chain import FRESH_MS, Chain, Head
@@ -193,12 +194,23 @@ def _draft(
 
 
 def _folded(name: str, rows: list[AnyRow], number: int) -> pa.Table:
-    """The rows of one table that a commit changes, stamped with its number."""
+    """The rows of one table that a commit changes, stamped with its number, in the order of files."""
     table = TIER1[name]
     stamped = [
         to_columns(row) | {COMMIT: number, POSITION: position} for position, row in enumerate(rows)
     ]
-    return fold(table, pa.Table.from_pylist(stamped, schema=table.schema))
+    keys = {tuple(row[each] for each in table.key) for row in stamped}
+    has_distinct_keys = len(keys) == len(rows)
+    if has_distinct_keys:  # as the catalog decides them (ADR 34): nothing to fold
+        stamped.sort(key=lambda row: [(row[c] is not None, row[c]) for c in _file_order(table)])
+    structs = pa.array(stamped, pa.struct(list(table.schema)))
+    sorted_rows = pa.Table.from_struct_array(structs)
+    return sorted_rows if has_distinct_keys else fold(table, sorted_rows)
+
+
+@cache
+def _file_order(table: StateTable) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([*table.sort, *table.key]))
 
 
 def _operation(change: CatalogChanged, event: Envelope, path: str) -> CommitOperation:

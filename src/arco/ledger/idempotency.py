@@ -66,6 +66,10 @@ class ClaimHold(Protocol):
     def takes_over(self) -> bool:
         """Whether another process started this request, and its writes may still be under way."""
 
+    @property
+    def may_be_taken_over(self) -> bool:
+        """Whether other processes can take this request over: not without a key."""
+
     async def check(self) -> None:
         """`TakenOver` if an entry is above the claim, `Unavailable` if the request took too long.
 
@@ -104,6 +108,7 @@ class _NoKeyHold:
     """The hold of a request without a key, which no other process can take over."""
 
     takes_over = False
+    may_be_taken_over = False
 
     async def check(self) -> None:
         return
@@ -322,6 +327,8 @@ class Idempotency:
 
 
 class _Hold:
+    may_be_taken_over = True
+
     def __init__(self, chain: Chain, mine: Head, until_ms: float) -> None:
         self._chain = chain
         self._mine = mine
