@@ -17,7 +17,7 @@ from arco.api.health_monitor import ELSEWHERE, CompactionStatus, DiskSpace
 from arco.api.http.asgi import ASGIApp
 from arco.api.http.limits import HttpLimits
 from arco.api.http.server import HttpServer
-from arco.api.http.telemetry import Log, RequestTracing, make_log
+from arco.api.http.telemetry import Log, RequestTracing
 from arco.api.metrics import Metrics
 from arco.api.remote_compactor import RemoteCompactor
 from arco.api.services import LOOPBACK, OTHER_DOMAINS, QueryEngine, Services
@@ -179,7 +179,7 @@ async def _open(
         engine=engine,
         tracer=Tracer({**domains, DOMAIN: reader}, engine),
         ingestion=EventIngestion(writers, CLIENT_TYPES, find_domain),
-        log=make_log(lines, runtime.clock),
+        log=Log(lines, runtime.clock),
         metrics=metrics,
         limits=options.limits,
         hosts=options.hosts,

@@ -20,7 +20,7 @@ from arco.api.app import make_app
 from arco.api.http.asgi import ARRIVED
 from arco.api.http.edge import AdminApp
 from arco.api.http.server import HttpServer
-from arco.api.http.telemetry import make_log
+from arco.api.http.telemetry import Log
 from arco.core.clock import SystemClock
 from arco.core.errors import Unavailable
 from arco.core.runtime import Runtime
@@ -28,7 +28,7 @@ from tests.api.server import Served, listening, looped
 
 PROGRAM = """
 import sys
-from arco.api.http.telemetry import make_log
+from arco.api.http.telemetry import Log
 from arco.api.http.server import HttpServer
 from arco.core.runtime import system_runtime
 from arco.core.tasks import run
@@ -40,7 +40,7 @@ async def app(scope, receive, send):
     await send({"type": "http.response.body", "body": b"done"})
 
 async def main():
-    log = make_log(sys.stderr.buffer, system_runtime().clock)
+    log = Log(sys.stderr.buffer, system_runtime().clock)
     server = HttpServer(app, host="127.0.0.1", port=0, log=log)
     await server.serve(lambda port: print(port, flush=True))
     print("cleaned up", flush=True)
@@ -74,9 +74,7 @@ async def test_a_port_that_is_taken_is_an_error_that_says_so(
     port = httpx2.URL(api.url).port
     assert port is not None
     with (tmp_path / "log").open("wb") as stream:
-        server = HttpServer(
-            _never, host="127.0.0.1", port=port, log=make_log(stream, runtime.clock)
-        )
+        server = HttpServer(_never, host="127.0.0.1", port=port, log=Log(stream, runtime.clock))
         with pytest.raises(Unavailable, match=f"port {port}"):
             await server.serve(lambda _port: None)
 
@@ -86,7 +84,7 @@ async def test_a_port_is_taken_as_soon_as_it_is_bound(runtime: Runtime, tmp_path
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with (tmp_path / "log").open("wb") as stream:
-        log = make_log(stream, runtime.clock)
+        log = Log(stream, runtime.clock)
         first = HttpServer(_never, host="127.0.0.1", port=port, log=log)
         second = HttpServer(_never, host="127.0.0.1", port=port, log=log)
         first.bind()
@@ -105,7 +103,7 @@ async def test_the_admin_port_serves_probes_and_nothing_else(
 ) -> None:
     app = make_app(api.services)
     with looped() as loop, (tmp_path / "log").open("wb") as stream:
-        log = make_log(stream, runtime.clock)
+        log = Log(stream, runtime.clock)
         with (
             listening(AdminApp(app), loop, log) as url,
             httpx2.Client(base_url=url, trust_env=False) as http,
@@ -146,7 +144,7 @@ def test_a_request_that_waits_behind_another_had_come_before_that_began() -> Non
         time.sleep(after_s)
         return httpx2.get(url, trust_env=False).status_code
 
-    log = make_log(io.BytesIO(), clock)
+    log = Log(io.BytesIO(), clock)
     with looped() as loop, listening(app, loop, log) as url, ThreadPoolExecutor(3) as threads:
         assert list(threads.map(ask, [url] * 3, [0, 0.1, 0.1])) == [200, 200, 200]
     assert all(arrived <= began for arrived, began in spans)
