@@ -4,15 +4,27 @@ uvicorn buffers headers of any length, and does not close a connection that send
 the headers of a request must be complete within a time and a size, the number of connections is bounded,
 and a client that does not read its answer is disconnected. One address may hold a quarter of a server's
 connections with half-sent requests, so that clients at other addresses can still connect.
+
+Every request passes here, so the two methods of uvicorn that cost most are replaced: what it does at the
+end of the headers, and how it sends an answer.
 """
 
+import asyncio
 import http
+import re
 from collections import defaultdict
-from typing import Any, Protocol
+from typing import Protocol, cast
+from urllib.parse import unquote
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+import httptools
+from uvicorn._types import HTTPScope
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
-from arco.api.http.asgi import ARRIVED
+from arco.api.http.asgi import ARRIVED, Message, Scope
 from arco.api.http.limits import HttpLimits
 from arco.api.http.problem import CONTENT_TYPE, HttpError, encode_problem, problem_of
 from arco.core.clock import SystemClock
@@ -24,54 +36,9 @@ _HALF_SENT_SHARE = 4
 _CROWDING_S = 0.25
 _CHUNKED = b"chunked"
 _CLOCK = SystemClock()
-
-
-class CoalescingTransport:
-    """A transport that joins the writes of one step of the event loop.
-
-    uvicorn writes the head and the body of an answer separately; each would be a system call and a packet.
-    """
-
-    def __init__(self, transport: Any, loop: Any) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._pending: list[bytes] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def write(self, data: bytes) -> None:
-        """Send `data` in the next step of the loop, with what else is written until then."""
-        if not self._pending:
-            self._loop.call_soon(self._flush)
-        self._pending.append(data)
-        if len(data) > _LARGE_BYTES:
-            self._flush()
-
-    def close(self) -> None:
-        """Send what is pending, then close."""
-        self._flush()
-        self._transport.close()
-
-    def abort(self) -> None:
-        """Close at once."""
-        self._pending.clear()
-        self._transport.abort()
-
-    def get_write_buffer_size(self) -> int:
-        """How many bytes were not sent yet."""
-        unsent: int = self._transport.get_write_buffer_size()
-        return unsent + sum(map(len, self._pending))
-
-    def _flush(self) -> None:
-        pending, self._pending = self._pending, []
-        if not pending or self._transport.is_closing():
-            return
-        if len(pending[-1]) > _LARGE_BYTES:
-            for data in pending:
-                self._transport.write(data)
-        else:
-            self._transport.write(b"".join(pending))
+_ASGI = {"version": "3.0", "spec_version": "2.3"}
+_NO_BODY = frozenset({204, 304})
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")  # in the value of a header
 
 
 class HalfSentRequest(Protocol):
@@ -135,13 +102,15 @@ class BoundedConnection(HttpToolsProtocol):
 
     _crowding_timer: _Timer | None = None
     _timer: _Timer | None = None
+    _is_receiving = True  # a request, or the first one is awaited
+    _is_half_sent = False  # is counted as such
     _in_headers = True
-    _header_bytes = 0
+    _header_bytes = 0  # received for the headers, and at most this many are headers
+    _data_bytes = 0
     _unread_bytes = 0
 
     def connection_made(self, transport) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         super().connection_made(transport)
-        self.transport = CoalescingTransport(transport, self.loop)  # type: ignore[assignment]
         is_full = len(self.connections) > self.limits.connections
         if is_full and not self.half_sent.evict_for(self.address):
             self._refuse(_too_busy("too many connections"))
@@ -166,11 +135,13 @@ class BoundedConnection(HttpToolsProtocol):
             self.connections.discard(self)  # or it would count until the loop has closed it
 
     def _begin_half_sent(self) -> None:
+        self._is_half_sent = True
         self.half_sent.add(self)
         if self._crowding_timer is None and self.half_sent.is_crowding(self.address):
             self._crowding_timer = self.loop.call_later(_CROWDING_S, self._end_if_crowding)
 
     def _end_half_sent(self) -> None:
+        self._is_half_sent = False
         self.half_sent.remove(self)
         if self._crowding_timer is not None:
             self._crowding_timer.cancel()
@@ -184,43 +155,90 @@ class BoundedConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return  # the request was refused: ignore the rest of it
+        self._data_bytes = len(data)
+        if self._in_headers:
+            self._header_bytes += len(data)
         super().data_received(data)
         if self.transport.is_closing():
             return
+        if self._is_receiving and not self._is_half_sent:
+            self._begin_half_sent()
         if self._in_headers or self.cycle.response_complete:
             # Unfinished headers, or a body that no handler reads: both must end in time.
             self._start_timer()
-        if self._in_headers:
-            self._header_bytes += len(data)
-            if self._header_bytes > self.limits.header_bytes:
-                self._refuse(_headers_too_large(self.limits))
+        if self._in_headers and self._header_bytes > self.limits.header_bytes:
+            self._refuse(_headers_too_large(self.limits))
 
     def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._in_headers, self._header_bytes = True, 0
-        if not self.transport.is_closing():
-            self._begin_half_sent()
+        self.url, self.headers, self.expect_100_continue = b"", [], False
+        self._is_receiving, self._in_headers = True, True
+        self._header_bytes = self._data_bytes
 
     def on_headers_complete(self) -> None:
-        self.scope[ARRIVED] = _CLOCK.elapsed_ms()  # type: ignore[literal-required]
+        arrived_ms = _CLOCK.elapsed_ms()
         self._in_headers = False
-        self._stop_timer()
-        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
-        if size > self.limits.header_bytes:
-            self._refuse(_headers_too_large(self.limits))
-            return
+        if self._timer is not None:
+            self._stop_timer()
+        if self._header_bytes > self.limits.header_bytes:
+            size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+            if size > self.limits.header_bytes:
+                self._refuse(_headers_too_large(self.limits))
+                return
         for name, coding in self.headers:
             if name == b"transfer-encoding" and coding.strip().lower() != _CHUNKED:
                 self._refuse(_unknown_coding(coding))
                 return
-        super().on_headers_complete()
+        self._start_cycle(arrived_ms)
+
+    def _start_cycle(self, arrived_ms: float) -> None:
+        """Pass the request to the application; a pipelined one waits for the answer before it."""
+        url = httptools.parse_url(self.url)
+        path = url.path.decode("ascii")
+        http_version = self.parser.get_http_version()
+        scope: Scope = {
+            "type": "http",
+            "asgi": _ASGI,
+            "http_version": http_version,
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "root_path": "",
+            "method": self.parser.get_method().decode("ascii"),
+            "path": unquote(path) if "%" in path else path,
+            "raw_path": url.path,
+            "query_string": url.query or b"",
+            "headers": self.headers,
+            ARRIVED: arrived_ms,
+        }
+        self.scope = cast("HTTPScope", scope)
+        previous: RequestResponseCycle | None = self.cycle
+        self.cycle = _Cycle(
+            scope=self.scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=http_version != "1.0" and self.parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
+        if previous is None or previous.response_complete:
+            self._start_asgi_task(self.cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, self.app))
 
     def on_body(self, body: bytes) -> None:
         if not self.transport.is_closing():
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._end_half_sent()
+        self._is_receiving = False
+        if self._is_half_sent:
+            self._end_half_sent()
         if not self.transport.is_closing():
             super().on_message_complete()
 
@@ -272,6 +290,50 @@ class BoundedConnection(HttpToolsProtocol):
         lines += [f"{name}: {value}" for name, value in headers.items()]
         self.transport.write("\r\n".join([*lines, "", ""]).encode() + body)
         self.transport.close()
+
+
+class _Cycle(RequestResponseCycle):
+    """uvicorn's cycle of one request, for answers in one piece: head and body are written together."""
+
+    _status = 500
+    _headers: list[tuple[bytes, bytes]]
+
+    async def send(self, message: Message) -> None:  # type: ignore[override]
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if self.disconnected:
+            return
+        if not self.response_started:
+            self.response_started, self.waiting_for_100_continue = True, False
+            self._status, self._headers = message["status"], message["headers"]
+            return
+        if self.response_complete or message.get("more_body"):
+            raise RuntimeError("an answer is sent in one piece, and once")
+        self._write(message["body"])
+        self.response_complete = True
+        self.message_event.set()
+        if not self.keep_alive:
+            self.transport.close()
+        self.on_response()
+
+    def _write(self, body: bytes) -> None:
+        if _CONTROL.search(b"".join([value for _, value in self._headers])):
+            raise RuntimeError("the value of a header has a control character")
+        parts, has_length = [STATUS_LINE[self._status]], self._status in _NO_BODY
+        for name, value in self.default_headers + self._headers:
+            if name == b"content-length":
+                has_length = True
+            elif name == b"connection":
+                self.keep_alive = self.keep_alive and value.lower() != b"close"
+                continue
+            parts += (name, b": ", value, b"\r\n")
+        if not has_length:
+            parts.append(b"content-length: %d\r\n" % len(body))
+        parts.append(b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n")
+        if len(body) > _LARGE_BYTES:
+            self.transport.writelines((*parts, body))
+        else:
+            self.transport.write(b"".join((*parts, body)))
 
 
 def _too_busy(detail: str) -> HttpError:
