@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import uvloop
 
 from arco.access.identity import Identity, NoIdentity
 from arco.api.app import make_app
@@ -87,8 +88,8 @@ class Served:
 
 @contextlib.contextmanager
 def looped() -> Iterator[asyncio.AbstractEventLoop]:
-    """An event loop on a thread of its own."""
-    loop = asyncio.new_event_loop()
+    """An event loop on a thread of its own; that of a server, which sends at the end of a step."""
+    loop = uvloop.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="api-server", daemon=True)
     thread.start()
     try:

@@ -1,5 +1,6 @@
 """The server as a process: it prints its address, stops cleanly, and records when requests arrive."""
 
+import contextlib
 import io
 import os
 import signal
@@ -140,13 +141,25 @@ def test_a_request_that_waits_behind_another_had_come_before_that_began() -> Non
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
-    def ask(url: str, after_s: float) -> int:
+    def ask(connection: socket.socket, after_s: float) -> bytes:
         time.sleep(after_s)
-        return httpx2.get(url, trust_env=False).status_code
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        return connection.recv(4_096)[:15]
 
     log = Log(io.BytesIO(), clock)
-    with looped() as loop, listening(app, loop, log) as url, ThreadPoolExecutor(3) as threads:
-        assert list(threads.map(ask, [url] * 3, [0, 0.1, 0.1])) == [200, 200, 200]
+    with (
+        looped() as loop,
+        listening(app, loop, log) as url,
+        contextlib.ExitStack() as stack,
+        ThreadPoolExecutor(3) as threads,
+    ):
+        address = ("127.0.0.1", httpx2.URL(url).port or 0)
+        open_ones = [
+            stack.enter_context(socket.create_connection(address, timeout=10)) for _ in range(3)
+        ]
+        time.sleep(0.1)  # the loop accepts one connection at a time
+        answers = list(threads.map(ask, open_ones, [0, 0.1, 0.1]))
+    assert answers == [b"HTTP/1.1 200 OK"] * 3
     assert all(arrived <= began for arrived, began in spans)
     # While the first was answered the other two came in; the last of them waited for its turn.
     assert spans[2][0] < spans[1][1]

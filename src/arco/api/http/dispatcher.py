@@ -90,7 +90,7 @@ class Dispatcher:
         path: bytes = path_of(scope)
         route, path_params = self._router.find(scope["method"], path)
         exchange.operation, exchange.route = route.operation.value, route.path
-        headers = _headers(scope)
+        headers = _headers(scope, exchange)
         principal = await self._identify(route, headers)
         exchange.principal = principal.name
         authorize(principal, route.operation, self._subjects[route.operation])
@@ -156,10 +156,10 @@ class Dispatcher:
         if self._reads is None:
             raise Invalid(f"{route.path} is pure, but there is nothing to read from")
         if route.reads_tables:
-            call.head, unresolved = await self._reads.head_with_unresolved()
+            call.head, unresolved = await self._reads.head_with_unresolved(call.arrived_ms)
             call.unresolved_ids, state = unresolved.open, f"{call.head.sha256}-{unresolved.number}"
         else:
-            call.head = await self._reads.head()
+            call.head = await self._reads.head(call.arrived_ms)
             state = call.head.sha256
         key = (state, call.path, call.query_string)
         reply = self._cache.get(key)
@@ -280,9 +280,9 @@ class ProtocolDispatcher:
         return self._others.get(root[0], self._native) if root else self._native
 
 
-def _headers(scope: Scope) -> dict[bytes, bytes]:
-    pairs: list[tuple[bytes, bytes]] = scope["headers"]
-    headers = dict(pairs)
+def _headers(scope: Scope, exchange: Exchange) -> dict[bytes, bytes]:
+    """The headers of a request. A repeated one is `Invalid`, or joined if it is a list."""
+    headers, pairs = exchange.headers, scope["headers"]
     if len(headers) != len(pairs):
         names = [name for name, _ in pairs]
         repeated = [name.decode() for name in _ONCE if names.count(name) > 1]

@@ -22,6 +22,7 @@ from arco.core import json
 from arco.core.clock import Clock, utc
 
 _MAX_PLACES = 12
+_NO_SPAN = nullcontext()
 _PROPAGATOR = TraceContextTextMapPropagator()
 
 
@@ -121,7 +122,7 @@ class RequestTracing:
 def use_span(span: Span) -> AbstractContextManager[object]:
     """Make a span the current one, if it is recorded, so that calls to other processes carry it."""
     if not span.get_span_context().is_valid:
-        return nullcontext()
+        return _NO_SPAN
     return trace.use_span(
         span, end_on_exit=False, record_exception=False, set_status_on_exception=False
     )
