@@ -76,6 +76,7 @@ class Served:
     services: Services
     lines: io.BytesIO
     root: Path
+    loop: asyncio.AbstractEventLoop
 
     def client(self, **settings: Any) -> httpx2.Client:
         """A client that keeps its connection; use it as a context."""
@@ -135,7 +136,7 @@ def served(root: Path, options: Options | None = None) -> Iterator[Served]:
         ).result(60)
         try:
             with listening(make_app(services), loop, services.log, options.limits) as url:
-                yield Served(url, services, lines, root)
+                yield Served(url, services, lines, root, loop)
         finally:
             asyncio.run_coroutine_threadsafe(close(), loop).result(60)
 

@@ -13,11 +13,10 @@ import asyncio
 import http
 import re
 from collections import defaultdict
-from typing import Protocol, cast
+from typing import Protocol
 from urllib.parse import unquote
 
 import httptools
-from uvicorn._types import HTTPScope
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
     HttpToolsProtocol,
@@ -210,7 +209,7 @@ class BoundedConnection(HttpToolsProtocol):
             "headers": self.headers,
             ARRIVED: arrived_ms,
         }
-        self.scope = cast("HTTPScope", scope)
+        self.scope = scope  # type: ignore[assignment]
         previous: RequestResponseCycle | None = self.cycle
         self.cycle = _Cycle(
             scope=self.scope,

@@ -89,9 +89,14 @@ class Dispatcher:
     async def _reply(self, scope: Scope, receive: Receive, exchange: Exchange) -> Reply:
         path: bytes = path_of(scope)
         route, path_params = self._router.find(scope["method"], path)
-        exchange.operation, exchange.route = route.operation.value, route.path
+        exchange.operation, exchange.route = str(route.operation), route.path
         headers = _headers(scope, exchange)
-        principal = await self._identify(route, headers)
+        if route.operation in PUBLIC_OPERATIONS:
+            principal = self._anyone
+        else:
+            header = headers.get(b"authorization")
+            authorization = None if header is None else header.decode("latin-1")
+            principal = await self._context.identity.identify(authorization)
         exchange.principal = principal.name
         authorize(principal, route.operation, self._subjects[route.operation])
         call: Call[Any, Any] = Call(
@@ -118,13 +123,6 @@ class Dispatcher:
                 raise
             reason = "something that this server needs has refused its identity"
             raise Unavailable(reason) from denied
-
-    async def _identify(self, route: AnyRoute, headers: dict[bytes, bytes]) -> Principal:
-        if route.operation in PUBLIC_OPERATIONS:
-            return self._anyone
-        header = headers.get(b"authorization")
-        authorization = None if header is None else header.decode("latin-1")
-        return await self._context.identity.identify(authorization)
 
     async def _change(
         self, route: AnyRoute, call: Call[Any, Any], receive: Receive, exchange: Exchange
