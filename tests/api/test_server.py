@@ -164,3 +164,36 @@ def test_a_request_that_waits_behind_another_had_come_before_that_began() -> Non
     # While the first was answered the other two came in; the last of them waited for its turn.
     assert spans[2][0] < spans[1][1]
     assert spans[2][1] - spans[2][0] >= 500
+
+
+@pytest.mark.parametrize("value", [b"a\r\nx-other: b", b"a\nb", b"a\rb", b"a\x00b"])
+def test_a_header_with_a_control_character_is_not_sent(value: bytes) -> None:
+    async def app(_scope: object, _receive: object, send: Callable[[Any], Awaitable[None]]) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"x-one", value)]})
+        await send({"type": "http.response.body", "body": b"done"})
+
+    lines = io.BytesIO()
+    with (
+        looped() as loop,
+        listening(app, loop, Log(lines, SystemClock())) as url,
+        httpx2.Client(trust_env=False) as http,
+        pytest.raises(httpx2.RemoteProtocolError),
+    ):
+        http.get(url)
+    assert b"RuntimeError" in lines.getvalue()
+
+
+def test_answers_of_any_size_follow_each_other_on_one_connection() -> None:
+    async def app(scope: Any, _receive: object, send: Callable[[Any], Awaitable[None]]) -> None:
+        size = int(scope["query_string"])
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"x" * size})
+
+    log = Log(io.BytesIO(), SystemClock())
+    with (
+        looped() as loop,
+        listening(app, loop, log) as url,
+        httpx2.Client(trust_env=False) as http,
+    ):
+        for size in (0, 1, 65_535, 65_536, 65_537, 10_000_000, 3):
+            assert http.get(f"{url}/?{size}").content == b"x" * size

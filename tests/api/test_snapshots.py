@@ -62,13 +62,13 @@ async def test_a_look_is_shared_by_all_who_had_come_when_it_began(store: Store) 
     reader, clock = Counted(store), store.runtime.clock
     reads = SnapshotReads(reader)
     reader.gate.set()
-    arrived_ms = clock.elapsed_ms()
-    for _ in range(5):
-        await reads.head(arrived_ms)
+    before_ms = clock.elapsed_ms()
+    assert reads.state_since(before_ms, with_unresolved=False) is None
+    head = await reads.head()
+    after_ms = clock.elapsed_ms()
+    assert reads.state_since(before_ms, with_unresolved=False) == head.sha256
+    assert reads.state_since(after_ms, with_unresolved=False) is None
     assert reader.began == 1
-    await reads.head(clock.elapsed_ms())
-    await reads.head()
-    assert reader.began == 3
 
 
 async def test_a_look_that_fails_or_is_given_up_does_not_spoil_the_next(store: Store) -> None:

@@ -5,15 +5,15 @@ the headers of a request must be complete within a time and a size, the number o
 and a client that does not read its answer is disconnected. One address may hold a quarter of a server's
 connections with half-sent requests, so that clients at other addresses can still connect.
 
-Every request passes here, so the two methods of uvicorn that cost most are replaced: what it does at the
-end of the headers, and how it sends an answer.
+Every request passes here, so what costs most in uvicorn is replaced: what it does at the end of the
+headers, how it sends an answer, and that it sets a timer after each.
 """
 
 import asyncio
 import http
 import re
 from collections import defaultdict
-from typing import Protocol
+from typing import Protocol, cast
 from urllib.parse import unquote
 
 import httptools
@@ -107,6 +107,7 @@ class BoundedConnection(HttpToolsProtocol):
     _header_bytes = 0  # received for the headers, and at most this many are headers
     _data_bytes = 0
     _unread_bytes = 0
+    _answered_ms = 0.0
 
     def connection_made(self, transport) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         super().connection_made(transport)
@@ -120,6 +121,8 @@ class BoundedConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
         self._end_half_sent()
+        if self.timeout_keep_alive_task is not None:
+            self.timeout_keep_alive_task.cancel()
         super().connection_lost(exc)
 
     @property
@@ -211,19 +214,8 @@ class BoundedConnection(HttpToolsProtocol):
         }
         self.scope = scope  # type: ignore[assignment]
         previous: RequestResponseCycle | None = self.cycle
-        self.cycle = _Cycle(
-            scope=self.scope,
-            transport=self.transport,
-            flow=self.flow,
-            logger=self.logger,
-            access_logger=self.access_logger,
-            access_log=False,
-            default_headers=self.server_state.default_headers,
-            message_event=asyncio.Event(),
-            expect_100_continue=self.expect_100_continue,
-            keep_alive=http_version != "1.0" and self.parser.should_keep_alive(),
-            on_response=self.on_response_complete,
-        )
+        keep_alive = http_version != "1.0" and self.parser.should_keep_alive()
+        self.cycle = _Cycle(self, scope, keep_alive=keep_alive)
         if previous is None or previous.response_complete:
             self._start_asgi_task(self.cycle, self.app)
         else:
@@ -239,10 +231,38 @@ class BoundedConnection(HttpToolsProtocol):
         if self._is_half_sent:
             self._end_half_sent()
         if not self.transport.is_closing():
-            super().on_message_complete()
+            self.cycle.more_body = False
+            cast("_Cycle", self.cycle).wake()
+
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+            return
+        self._answered_ms = _CLOCK.elapsed_ms()
+        if self.timeout_keep_alive_task is None:
+            self._start_keep_alive(self.timeout_keep_alive)
+
+    def _unset_keepalive_if_required(self) -> None:
+        """Let the timer run: it looks what has happened when it fires, and need not be set each time."""
+
+    def _start_keep_alive(self, seconds: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(
+            seconds, self.timeout_keep_alive_handler
+        )
 
     def timeout_keep_alive_handler(self) -> None:
         """Close an idle connection; abort one whose client read nothing since the last time-out."""
+        self.timeout_keep_alive_task = None
+        if not self.cycle.response_complete:
+            return  # the answer will start the timer
+        left_s = self.timeout_keep_alive - (_CLOCK.elapsed_ms() - self._answered_ms) / 1000
+        if left_s > 0 or self._timer is not None:  # what began to arrive has a timer of its own
+            self._start_keep_alive(max(left_s, 1))
+            return
         unread = self.transport.get_write_buffer_size()
         if unread == 0:
             super().timeout_keep_alive_handler()
@@ -250,9 +270,7 @@ class BoundedConnection(HttpToolsProtocol):
             self.transport.abort()
         else:
             self._unread_bytes = unread
-            self.timeout_keep_alive_task = self.loop.call_later(
-                self.timeout_keep_alive, self.timeout_keep_alive_handler
-            )
+            self._start_keep_alive(self.timeout_keep_alive)
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(HttpError(400, "not_http", msg))
@@ -294,8 +312,37 @@ class BoundedConnection(HttpToolsProtocol):
 class _Cycle(RequestResponseCycle):
     """uvicorn's cycle of one request, for answers in one piece: head and body are written together."""
 
+    disconnected = response_started = response_complete = False
+    more_body = True
+    _event: asyncio.Event | None = None
     _status = 500
     _headers: list[tuple[bytes, bytes]]
+
+    def __init__(self, connection: BoundedConnection, scope: Scope, *, keep_alive: bool) -> None:
+        # uvicorn's sets twice as much for each request.
+        self.scope = scope  # type: ignore[assignment]
+        self.transport = connection.transport
+        self.flow = connection.flow
+        self.logger = connection.logger
+        self.default_headers = connection.server_state.default_headers
+        self.on_response = connection.on_response_complete
+        self.waiting_for_100_continue = connection.expect_100_continue
+        self.keep_alive = keep_alive
+        self.body = bytearray()
+
+    @property
+    def message_event(self) -> asyncio.Event:  # type: ignore[override]
+        """Set when there is something to receive; made for the first that waits for it."""
+        if self._event is None:
+            self._event = asyncio.Event()
+            if self.body or not self.more_body or self.response_complete or self.disconnected:
+                self._event.set()
+        return self._event
+
+    def wake(self) -> None:
+        """Let the handler receive what there is."""
+        if self._event is not None:
+            self._event.set()
 
     async def send(self, message: Message) -> None:  # type: ignore[override]
         if self.flow.write_paused and not self.disconnected:
@@ -310,7 +357,7 @@ class _Cycle(RequestResponseCycle):
             raise RuntimeError("an answer is sent in one piece, and once")
         self._write(message["body"])
         self.response_complete = True
-        self.message_event.set()
+        self.wake()
         if not self.keep_alive:
             self.transport.close()
         self.on_response()

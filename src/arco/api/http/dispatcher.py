@@ -24,7 +24,7 @@ from arco.api.http.request import (
 )
 from arco.api.http.route import AnyRoute
 from arco.api.http.router import Router
-from arco.api.http.snapshots import ReplyCache, SnapshotReads
+from arco.api.http.snapshots import ReplyCache, SnapshotReads, state_key
 from arco.api.http.telemetry import Log, frames
 from arco.core import scope as workspace
 from arco.core.errors import ArcoError, Denied, Invalid, Unavailable, Unknown
@@ -99,6 +99,8 @@ class Dispatcher:
             principal = await self._context.identity.identify(authorization)
         exchange.principal = principal.name
         authorize(principal, route.operation, self._subjects[route.operation])
+        if route.cacheable and (reply := self._shared_reply(route, path, scope, exchange)):
+            return reply
         call: Call[Any, Any] = Call(
             operation=route.operation,
             principal=principal,
@@ -149,15 +151,25 @@ class Dispatcher:
         except TimeoutError:
             raise Unavailable("the request has taken too long") from None
 
+    def _shared_reply(
+        self, route: AnyRoute, path: bytes, scope: Scope, exchange: Exchange
+    ) -> Reply | None:
+        """The cached reply, if what it depends on was read since the request arrived."""
+        if self._reads is None:
+            return None
+        arrived_ms, with_unresolved = exchange.arrived_ms, route.reads_tables
+        state = self._reads.state_since(arrived_ms, with_unresolved=with_unresolved)
+        return None if state is None else self._cache.get((state, path, scope["query_string"]))
+
     async def _read_cached(self, route: AnyRoute, call: Call[Any, Any]) -> Reply:
         """The reply of a cacheable route: the same manifest and the same URL have the same reply."""
         if self._reads is None:
             raise Invalid(f"{route.path} is pure, but there is nothing to read from")
         if route.reads_tables:
-            call.head, unresolved = await self._reads.head_with_unresolved(call.arrived_ms)
-            call.unresolved_ids, state = unresolved.open, f"{call.head.sha256}-{unresolved.number}"
+            call.head, unresolved = await self._reads.head_with_unresolved()
+            call.unresolved_ids, state = unresolved.open, state_key(call.head, unresolved)
         else:
-            call.head = await self._reads.head(call.arrived_ms)
+            call.head = await self._reads.head()
             state = call.head.sha256
         key = (state, call.path, call.query_string)
         reply = self._cache.get(key)

@@ -149,23 +149,29 @@ class SnapshotReads:
         self._heads = SharedRead(lambda: reader.head(), runtime)  # noqa: PLW0108
         self._unresolved = None if unresolved is None else SharedRead(unresolved.read_ids, runtime)
 
-    async def head(self, since_ms: float | None = None) -> Snapshot:
-        """The newest snapshot, by a read that begins after this call, or began after `since_ms`."""
-        head = None if since_ms is None else self._heads.since(since_ms)
-        return await self._heads.read() if head is None else head
+    async def head(self) -> Snapshot:
+        """The newest snapshot, by a read that begins after this call."""
+        return await self._heads.read()
 
-    async def head_with_unresolved(self, since_ms: float) -> tuple[Snapshot, UnresolvedIds]:
-        """The newest snapshot since then, and the tables whose names are unresolved (P31)."""
+    async def head_with_unresolved(self) -> tuple[Snapshot, UnresolvedIds]:
+        """The newest snapshot, and the tables whose names are unresolved (P31)."""
         if self._unresolved is None:
-            return await self.head(since_ms), UnresolvedIds()
-        head, unresolved = self._heads.since(since_ms), self._unresolved.since(since_ms)
-        if head is not None and unresolved is not None:
-            return head, unresolved
+            return await self.head(), UnresolvedIds()
         both: list[Snapshot | UnresolvedIds] = await self._tasks.gather(
             cast("Coroutine[Any, Any, Snapshot | UnresolvedIds]", self._heads.read()),
             cast("Coroutine[Any, Any, Snapshot | UnresolvedIds]", self._unresolved.read()),
         )
         return cast("Snapshot", both[0]), cast("UnresolvedIds", both[1])
+
+    def state_since(self, since_ms: float, *, with_unresolved: bool) -> str | None:
+        """The key of the state that replies depend on, if it was read since then for another request."""
+        head = self._heads.since(since_ms)
+        if head is None or not with_unresolved:
+            return None if head is None else head.sha256
+        if self._unresolved is None:
+            return state_key(head, UnresolvedIds())
+        unresolved = self._unresolved.since(since_ms)
+        return None if unresolved is None else state_key(head, unresolved)
 
     def is_newest(self, head: Snapshot) -> bool:
         """Whether no newer snapshot was read since: a handler may have read the head itself."""
@@ -191,6 +197,11 @@ class SnapshotReads:
             return await self._reader.at_number(cursor.number), cursor
         except NotFound:
             return await self.at(as_of, head), cursor
+
+
+def state_key(head: Snapshot, unresolved: UnresolvedIds) -> str:
+    """The key of a state with unresolved names; without them it is the manifest's hash."""
+    return f"{head.sha256}-{unresolved.number}"
 
 
 class ReplyCache:
