@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import uvloop
 
 from arco.access.identity import Identity, NoIdentity
 from arco.api.app import make_app
@@ -17,7 +18,7 @@ from arco.api.health_monitor import ELSEWHERE, CompactionStatus, DiskSpace
 from arco.api.http.asgi import ASGIApp
 from arco.api.http.limits import HttpLimits
 from arco.api.http.server import HttpServer
-from arco.api.http.telemetry import Log, RequestTracing, make_log
+from arco.api.http.telemetry import Log, RequestTracing
 from arco.api.metrics import Metrics
 from arco.api.remote_compactor import RemoteCompactor
 from arco.api.services import LOOPBACK, OTHER_DOMAINS, QueryEngine, Services
@@ -75,6 +76,7 @@ class Served:
     services: Services
     lines: io.BytesIO
     root: Path
+    loop: asyncio.AbstractEventLoop
 
     def client(self, **settings: Any) -> httpx2.Client:
         """A client that keeps its connection; use it as a context."""
@@ -87,8 +89,8 @@ class Served:
 
 @contextlib.contextmanager
 def looped() -> Iterator[asyncio.AbstractEventLoop]:
-    """An event loop on a thread of its own."""
-    loop = asyncio.new_event_loop()
+    """An event loop on a thread of its own; that of a server, which sends at the end of a step."""
+    loop = uvloop.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="api-server", daemon=True)
     thread.start()
     try:
@@ -134,7 +136,7 @@ def served(root: Path, options: Options | None = None) -> Iterator[Served]:
         ).result(60)
         try:
             with listening(make_app(services), loop, services.log, options.limits) as url:
-                yield Served(url, services, lines, root)
+                yield Served(url, services, lines, root, loop)
         finally:
             asyncio.run_coroutine_threadsafe(close(), loop).result(60)
 
@@ -179,7 +181,7 @@ async def _open(
         engine=engine,
         tracer=Tracer({**domains, DOMAIN: reader}, engine),
         ingestion=EventIngestion(writers, CLIENT_TYPES, find_domain),
-        log=make_log(lines, runtime.clock),
+        log=Log(lines, runtime.clock),
         metrics=metrics,
         limits=options.limits,
         hosts=options.hosts,

@@ -40,7 +40,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def test_nothing_but_what_is_public_answers_without_a_token(guarded: Served) -> None:
     services = guarded.services
     with guarded.client() as http:
-        for route in make_routes(services, SnapshotReads(services.reader, services.runtime.tasks)):
+        for route in make_routes(services, SnapshotReads(services.reader)):
             answer = http.request(route.method, route.path.replace("{", "").replace("}", ""))
             if route.operation in PUBLIC_OPERATIONS:
                 assert answer.status_code == 200, route.path

@@ -182,6 +182,22 @@ def test_an_idle_connection_is_closed(small: Served) -> None:
         assert b"200 OK" in _all(line)  # ends only because the server closes
 
 
+def test_a_connection_that_is_used_is_not_idle(small: Served) -> None:
+    with _connect(small) as line:
+        for _ in range(6):  # longer than an idle connection is kept
+            line.sendall(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert line.recv(4096).startswith(b"HTTP/1.1 200")
+            time.sleep(0.4)
+        assert _all(line) == b""  # the server closes it then
+
+
+def test_a_body_that_no_handler_reads_does_not_keep_its_connection(small: Served) -> None:
+    with _connect(small) as line:
+        head = b"POST /no/such/route HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n"
+        line.sendall(head)
+        assert _all(line).startswith(b"HTTP/1.1 404")  # ends only because the server closes
+
+
 def test_too_many_connections_are_503_and_those_there_are_go_on(small: Served) -> None:
     lines = [_connect(small) for _ in range(SMALL.connections)]
     try:

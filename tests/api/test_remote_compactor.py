@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from arco.access.identity import ServiceToken
-from arco.api.http.telemetry import make_log
+from arco.api.http.telemetry import Log
 from arco.api.internal import InternalServices, make_internal_app
 from arco.api.remote_compactor import RemoteCompactor, RemoteNotifier
 from arco.catalog.compactor_port import CompactorPort, Guard, PublishedCommit, SyncCompact, no_guard
@@ -68,7 +68,7 @@ def compactor_at(make: Callable[[Store], CompactorPort], root: Path) -> Iterator
             compactor=compactor,
             read_head_number=look,
             store=store,
-            log=make_log(lines, runtime.clock),
+            log=Log(lines, runtime.clock),
         )
         with listening(make_internal_app(services), loop, services.log) as url:
             yield Remote(url, lines)
@@ -283,7 +283,7 @@ def hearing(root: Path) -> Iterator[Hearing]:
             compactor=CatalogCompactor(store),
             read_head_number=look,
             store=store,
-            log=make_log(io.BytesIO(), runtime.clock),
+            log=Log(io.BytesIO(), runtime.clock),
             notify=lambda domain, stream: heard.news.append((domain, stream)),
         )
         with listening(make_internal_app(services), loop, services.log) as url:

@@ -28,7 +28,7 @@ from tests.api.server import Served
 
 @pytest.fixture
 def routes(api: Served) -> tuple[AnyRoute, ...]:
-    return make_routes(api.services, SnapshotReads(api.services.reader, api.services.runtime.tasks))
+    return make_routes(api.services, SnapshotReads(api.services.reader))
 
 
 def test_every_operation_for_callers_has_a_route_and_every_route_an_entry(

@@ -1,5 +1,6 @@
 """The server as a process: it prints its address, stops cleanly, and records when requests arrive."""
 
+import contextlib
 import io
 import os
 import signal
@@ -20,7 +21,7 @@ from arco.api.app import make_app
 from arco.api.http.asgi import ARRIVED
 from arco.api.http.edge import AdminApp
 from arco.api.http.server import HttpServer
-from arco.api.http.telemetry import make_log
+from arco.api.http.telemetry import Log
 from arco.core.clock import SystemClock
 from arco.core.errors import Unavailable
 from arco.core.runtime import Runtime
@@ -28,7 +29,7 @@ from tests.api.server import Served, listening, looped
 
 PROGRAM = """
 import sys
-from arco.api.http.telemetry import make_log
+from arco.api.http.telemetry import Log
 from arco.api.http.server import HttpServer
 from arco.core.runtime import system_runtime
 from arco.core.tasks import run
@@ -40,7 +41,7 @@ async def app(scope, receive, send):
     await send({"type": "http.response.body", "body": b"done"})
 
 async def main():
-    log = make_log(sys.stderr.buffer, system_runtime().clock)
+    log = Log(sys.stderr.buffer, system_runtime().clock)
     server = HttpServer(app, host="127.0.0.1", port=0, log=log)
     await server.serve(lambda port: print(port, flush=True))
     print("cleaned up", flush=True)
@@ -74,9 +75,7 @@ async def test_a_port_that_is_taken_is_an_error_that_says_so(
     port = httpx2.URL(api.url).port
     assert port is not None
     with (tmp_path / "log").open("wb") as stream:
-        server = HttpServer(
-            _never, host="127.0.0.1", port=port, log=make_log(stream, runtime.clock)
-        )
+        server = HttpServer(_never, host="127.0.0.1", port=port, log=Log(stream, runtime.clock))
         with pytest.raises(Unavailable, match=f"port {port}"):
             await server.serve(lambda _port: None)
 
@@ -86,7 +85,7 @@ async def test_a_port_is_taken_as_soon_as_it_is_bound(runtime: Runtime, tmp_path
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with (tmp_path / "log").open("wb") as stream:
-        log = make_log(stream, runtime.clock)
+        log = Log(stream, runtime.clock)
         first = HttpServer(_never, host="127.0.0.1", port=port, log=log)
         second = HttpServer(_never, host="127.0.0.1", port=port, log=log)
         first.bind()
@@ -105,7 +104,7 @@ async def test_the_admin_port_serves_probes_and_nothing_else(
 ) -> None:
     app = make_app(api.services)
     with looped() as loop, (tmp_path / "log").open("wb") as stream:
-        log = make_log(stream, runtime.clock)
+        log = Log(stream, runtime.clock)
         with (
             listening(AdminApp(app), loop, log) as url,
             httpx2.Client(base_url=url, trust_env=False) as http,
@@ -142,14 +141,59 @@ def test_a_request_that_waits_behind_another_had_come_before_that_began() -> Non
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
-    def ask(url: str, after_s: float) -> int:
+    def ask(connection: socket.socket, after_s: float) -> bytes:
         time.sleep(after_s)
-        return httpx2.get(url, trust_env=False).status_code
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        return connection.recv(4_096)[:15]
 
-    log = make_log(io.BytesIO(), clock)
-    with looped() as loop, listening(app, loop, log) as url, ThreadPoolExecutor(3) as threads:
-        assert list(threads.map(ask, [url] * 3, [0, 0.1, 0.1])) == [200, 200, 200]
+    log = Log(io.BytesIO(), clock)
+    with (
+        looped() as loop,
+        listening(app, loop, log) as url,
+        contextlib.ExitStack() as stack,
+        ThreadPoolExecutor(3) as threads,
+    ):
+        address = ("127.0.0.1", httpx2.URL(url).port or 0)
+        open_ones = [
+            stack.enter_context(socket.create_connection(address, timeout=10)) for _ in range(3)
+        ]
+        time.sleep(0.1)  # the loop accepts one connection at a time
+        answers = list(threads.map(ask, open_ones, [0, 0.1, 0.1]))
+    assert answers == [b"HTTP/1.1 200 OK"] * 3
     assert all(arrived <= began for arrived, began in spans)
     # While the first was answered the other two came in; the last of them waited for its turn.
     assert spans[2][0] < spans[1][1]
     assert spans[2][1] - spans[2][0] >= 500
+
+
+@pytest.mark.parametrize("value", [b"a\r\nx-other: b", b"a\nb", b"a\rb", b"a\x00b"])
+def test_a_header_with_a_control_character_is_not_sent(value: bytes) -> None:
+    async def app(_scope: object, _receive: object, send: Callable[[Any], Awaitable[None]]) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"x-one", value)]})
+        await send({"type": "http.response.body", "body": b"done"})
+
+    lines = io.BytesIO()
+    with (
+        looped() as loop,
+        listening(app, loop, Log(lines, SystemClock())) as url,
+        httpx2.Client(trust_env=False) as http,
+        pytest.raises(httpx2.RemoteProtocolError),
+    ):
+        http.get(url)
+    assert b"RuntimeError" in lines.getvalue()
+
+
+def test_answers_of_any_size_follow_each_other_on_one_connection() -> None:
+    async def app(scope: Any, _receive: object, send: Callable[[Any], Awaitable[None]]) -> None:
+        size = int(scope["query_string"])
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"x" * size})
+
+    log = Log(io.BytesIO(), SystemClock())
+    with (
+        looped() as loop,
+        listening(app, loop, log) as url,
+        httpx2.Client(trust_env=False) as http,
+    ):
+        for size in (0, 1, 65_535, 65_536, 65_537, 10_000_000, 3):
+            assert http.get(f"{url}/?{size}").content == b"x" * size

@@ -45,7 +45,7 @@ def store(memory: Backend, runtime: Runtime) -> Store:
 
 async def test_a_look_is_shared_only_by_those_who_came_before_it_began(store: Store) -> None:
     reader = Counted(store)
-    reads = SnapshotReads(reader, store.runtime.tasks)
+    reads = SnapshotReads(reader)
     first = asyncio.ensure_future(reads.head())
     await asyncio.sleep(0)
     later = [asyncio.ensure_future(reads.head()) for _ in range(50)]
@@ -58,9 +58,22 @@ async def test_a_look_is_shared_only_by_those_who_came_before_it_began(store: St
     assert reader.began == 3
 
 
+async def test_a_look_is_shared_by_all_who_had_come_when_it_began(store: Store) -> None:
+    reader, clock = Counted(store), store.runtime.clock
+    reads = SnapshotReads(reader)
+    reader.gate.set()
+    before_ms = clock.elapsed_ms()
+    assert reads.state_since(before_ms, with_unresolved=False) is None
+    head = await reads.head()
+    after_ms = clock.elapsed_ms()
+    assert reads.state_since(before_ms, with_unresolved=False) == head.sha256
+    assert reads.state_since(after_ms, with_unresolved=False) is None
+    assert reader.began == 1
+
+
 async def test_a_look_that_fails_or_is_given_up_does_not_spoil_the_next(store: Store) -> None:
     reader = Counted(store)
-    reads = SnapshotReads(reader, store.runtime.tasks)
+    reads = SnapshotReads(reader)
     first = asyncio.ensure_future(reads.head())
     await asyncio.sleep(0)
     waiting = asyncio.ensure_future(reads.head())

@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from arco.access.identity import BearerIdentity
 from arco.access.principal import Principal
 from arco.access.token import LocalTokens
-from arco.api.http.telemetry import LibraryLogHandler, RequestTracing, make_log
+from arco.api.http.telemetry import LibraryLogHandler, Log, RequestTracing
 from arco.core.runtime import Runtime, system_runtime
 from arco.core.scope import Scope
 from arco.storage.backend import Backend
@@ -176,7 +176,7 @@ def _spans(watched: Watched) -> list[str]:
 
 def test_lines_are_json_with_a_time_and_a_level(runtime: Runtime) -> None:
     stream = io.BytesIO()
-    make_log(stream, runtime.clock).warning("slow", ms=3)
+    Log(stream, runtime.clock).warning("slow", ms=3)
     line = json.loads(stream.getvalue())
     assert (line["event"], line["level"], line["ms"]) == ("slow", "warning", 3)
     assert line["at"].endswith("Z")
@@ -184,14 +184,14 @@ def test_lines_are_json_with_a_time_and_a_level(runtime: Runtime) -> None:
 
 def test_lines_below_the_level_are_not_written(runtime: Runtime) -> None:
     stream = io.BytesIO()
-    log = make_log(stream, runtime.clock, level=logging.WARNING)
+    log = Log(stream, runtime.clock, level=logging.WARNING)
     log.info("chatter")
     assert stream.getvalue() == b""
 
 
 def test_an_exception_of_a_library_is_logged_by_its_type_and_place(runtime: Runtime) -> None:
     stream = io.BytesIO()
-    handler = LibraryLogHandler(make_log(stream, runtime.clock))
+    handler = LibraryLogHandler(Log(stream, runtime.clock))
     try:
         _fail()
     except ValueError:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import httpx2
 import pytest
 
-from arco.api.http.telemetry import make_log
+from arco.api.http.telemetry import Log
 from arco.api.metrics import Metrics
 from arco.core.runtime import system_runtime
 from arco.core.tasks import AsyncioTasks
@@ -181,7 +181,7 @@ async def test_the_janitor_of_arco_up_logs_such_tables_too(tmp_path: Path) -> No
     spoilt = _spoilt_tables(root)
     stream, metrics = io.BytesIO(), Metrics()
     runtime = replace(system_runtime(), tasks=_Hasty())
-    log = make_log(stream, runtime.clock)
+    log = Log(stream, runtime.clock)
     context = ServerContext(WorkspaceAddress(root=str(root), no_fsync=True), runtime, log, metrics)
     server = await open_server(context, await context.open_stores(), ServerSettings(), raising)
     async with server.running():

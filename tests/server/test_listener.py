@@ -6,7 +6,7 @@ import sys
 # What is left at the end is let go of after Python has put back the handlers of signals.
 _STOPPED = """
 import io, time
-from arco.api.http.telemetry import make_log
+from arco.api.http.telemetry import Log
 from arco.api.metrics import Metrics
 from arco.server.listener import StopDeadline
 from arco.core.runtime import system_runtime
@@ -17,7 +17,7 @@ class Slow:
 
 left = Slow()
 clock = system_runtime().clock
-StopDeadline(clock, make_log(io.BytesIO(), clock), Metrics()).begin()
+StopDeadline(clock, Log(io.BytesIO(), clock), Metrics()).begin()
 """
 
 

@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from arco.api.http.telemetry import make_log
+from arco.api.http.telemetry import Log
 from arco.api.metrics import Metrics
 from arco.catalog.manifest import CommitKind, Counts
 from arco.compactor.collecting_store import ObjectCount
@@ -41,7 +41,7 @@ def test_a_background_failure_is_logged_without_its_message_and_counted(
     runtime: Runtime,
 ) -> None:
     stream, metrics = io.BytesIO(), Metrics()
-    report = failure_reporter(make_log(stream, runtime.clock), metrics)
+    report = failure_reporter(Log(stream, runtime.clock), metrics)
     try:
         spoil()
     except Corrupt as problem:
@@ -55,7 +55,7 @@ def test_a_background_failure_is_logged_without_its_message_and_counted(
 
 def test_a_message_without_private_data_is_logged(runtime: Runtime) -> None:
     stream = io.BytesIO()
-    failure_reporter(make_log(stream, runtime.clock), Metrics())(
+    failure_reporter(Log(stream, runtime.clock), Metrics())(
         "collection", Unavailable("no answer came")
     )
     assert lines(stream)[0]["detail"] == "no answer came"
@@ -63,7 +63,7 @@ def test_a_message_without_private_data_is_logged(runtime: Runtime) -> None:
 
 def test_a_failed_table_is_logged_once_for_each_type_of_error(runtime: Runtime) -> None:
     stream, metrics = io.BytesIO(), Metrics()
-    report = table_failure_reporter(make_log(stream, runtime.clock), metrics)
+    report = table_failure_reporter(Log(stream, runtime.clock), metrics)
     for table in ("t", "t", "u", "t"):
         report(table, Unavailable("no answer came"))
     report("t", Corrupt("a secret value"))
@@ -75,7 +75,7 @@ def test_a_failed_table_is_logged_once_for_each_type_of_error(runtime: Runtime) 
 
 async def test_a_slow_start_is_logged_after_some_seconds_with_its_problem() -> None:
     clock, stream = HandClock(), io.BytesIO()
-    async with log_slow_startup(hand_runtime(clock), make_log(stream, clock)) as wait:
+    async with log_slow_startup(hand_runtime(clock), Log(stream, clock)) as wait:
         wait.retrying(Unavailable("the bucket of a secret"))
         for _ in range(10):
             await asyncio.sleep(0)
@@ -88,7 +88,7 @@ async def test_a_slow_start_is_logged_after_some_seconds_with_its_problem() -> N
 
 async def test_a_quick_start_logs_nothing(runtime: Runtime) -> None:
     stream = io.BytesIO()
-    async with log_slow_startup(runtime, make_log(stream, runtime.clock)):
+    async with log_slow_startup(runtime, Log(stream, runtime.clock)):
         await asyncio.sleep(0.01)
     await asyncio.sleep(0.01)
     assert stream.getvalue() == b""
@@ -113,7 +113,7 @@ def test_the_result_of_an_inspection_is_logged_and_measured(runtime: Runtime) ->
         hints=("manifests/lineage/head.json",),
         troubles=(lost,),
     )
-    inspection_reporter(make_log(stream, runtime.clock), metrics)(inspection)
+    inspection_reporter(Log(stream, runtime.clock), metrics)(inspection)
     sealed, hint, wrong = lines(stream)
     assert (sealed["level"], sealed["stream"], hint["object"]) == ("info", "x", inspection.hints[0])
     assert (wrong["level"], wrong["event"]) == ("error", "something is wrong in the store")
@@ -128,9 +128,7 @@ def test_the_result_of_an_inspection_is_logged_and_measured(runtime: Runtime) ->
 
 def test_an_inspection_that_finds_nothing_logs_nothing(runtime: Runtime) -> None:
     stream, metrics = io.BytesIO(), Metrics()
-    inspection_reporter(make_log(stream, runtime.clock), metrics)(
-        Inspection(domain="search", head=-1)
-    )
+    inspection_reporter(Log(stream, runtime.clock), metrics)(Inspection(domain="search", head=-1))
     assert lines(stream) == []
     assert b'arco_inspection_troubles{domain="search"} 0.0' in metrics.render()
 
@@ -140,7 +138,7 @@ async def test_rounds_of_the_reconciler_are_counted_and_a_failed_one_is_logged()
     await setup.a.settle()
     api, stream, metrics = setup.api(), io.BytesIO(), Metrics()
     clock, reconciler = setup.inner.runtime.clock, api.iceberg.reconciler
-    reconciler.observe(ReconcilerReport(make_log(stream, clock), metrics, clock))
+    reconciler.observe(ReconcilerReport(Log(stream, clock), metrics, clock))
     trouble = Unavailable("no answer came")
 
     api.connection.fail("get", "iceberg_doubts/", trouble)
@@ -170,7 +168,7 @@ async def test_rounds_of_the_reconciler_are_counted_and_a_failed_one_is_logged()
 
 def test_that_another_process_coordinates_runs_is_no_failure(runtime: Runtime) -> None:
     stream, metrics = io.BytesIO(), Metrics()
-    report = failure_reporter(make_log(stream, runtime.clock), metrics)
+    report = failure_reporter(Log(stream, runtime.clock), metrics)
     report("coordinating runs", lock_taken("/data/arco", "process 7"))
     (line,) = lines(stream)
     assert (line["level"], line["error"]) == ("info", "CoordinatorLockTaken")
@@ -201,7 +199,7 @@ def reported(
 ) -> tuple[list[dict[str, object]], str]:
     """The log lines and the metrics of messages."""
     lines, metrics = io.BytesIO(), Metrics()
-    reports = ChildReporter(make_log(lines, runtime.clock), metrics)
+    reports = ChildReporter(Log(lines, runtime.clock), metrics)
     for each in messages:
         reports.report(each)
     return [json.loads(line) for line in lines.getvalue().splitlines()], metrics.render().decode()

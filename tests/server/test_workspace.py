@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from arco.api.http.telemetry import make_log
+from arco.api.http.telemetry import Log
 from arco.catalog.change import ChangeWork, ClaimId
 from arco.catalog.compactor_port import Guard, PublishedCommit, SyncCompact, no_guard
 from arco.catalog.ddl import CreateCatalog
@@ -100,7 +100,7 @@ async def test_a_default_catalog_that_cannot_be_created_is_logged_and_ends_nothi
     )
     stream = io.BytesIO()
     workspace = workspace_on(backend, runtime)
-    await create_default_catalog(workspace, make_log(stream, runtime.clock), runtime)
+    await create_default_catalog(workspace, Log(stream, runtime.clock), runtime)
     await workspace.close()
     line = json.loads(stream.getvalue())
     assert (line["level"], line["event"]) == ("error", "creation of the default catalog failed")

@@ -23,7 +23,7 @@ from arco.core.errors import Unavailable
 def make_app(services: Services) -> ASGIApp:
     """The application of an API process."""
     unresolved = None if services.iceberg is None else services.iceberg.context.unresolved_names
-    reads = SnapshotReads(services.reader, services.runtime.tasks, unresolved)
+    reads = SnapshotReads(services.reader, unresolved)
     context = DispatcherContext(
         runtime=services.runtime,
         scope=services.scope,

@@ -1,13 +1,16 @@
 """The Prometheus metrics of a process: requests, store, events, compaction, runs, SQL, reconciler."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
+from itertools import accumulate
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from arco.api.health_metrics import HealthMetrics
 from arco.api.http.asgi import InFlightCount
@@ -227,6 +230,54 @@ class QueryMetrics:
         self._busy.set_function(lambda: processes.busy)
 
 
+class RequestMetrics(Collector):
+    """Requests by two labels, and how long they took by the first of them.
+
+    Plain numbers, which one thread changes and a scrape reads: every request of a client or to the store
+    is counted, and a counter of the library costs three times as much.
+    """
+
+    def __init__(
+        self,
+        counter: tuple[str, str],
+        histogram: tuple[str, str],
+        labels: tuple[str, str],
+        buckets_s: tuple[float, ...],
+        registry: CollectorRegistry,
+    ) -> None:
+        self._counter = counter  # name and help
+        self._histogram = histogram
+        self._labels = labels
+        self._bounds_ms = [bound * 1000 for bound in buckets_s]
+        self._bounds = [*map(floatToGoString, buckets_s), "+Inf"]
+        self._counts: dict[tuple[str, str | int], int] = {}
+        self._times: dict[str, tuple[list[int], list[float]]] = {}  # by bucket, and their sum
+        registry.register(self)
+
+    def record(self, label: str, outcome: str | int, ms: float | None) -> None:
+        """Count a request; its time too, unless it is None."""
+        key = label, outcome
+        self._counts[key] = self._counts.get(key, 0) + 1
+        if ms is None:
+            return
+        times = self._times.get(label)
+        if times is None:
+            times = self._times[label] = ([0] * len(self._bounds), [0.0])
+        times[0][bisect_left(self._bounds_ms, ms)] += 1
+        times[1][0] += ms
+
+    def collect(self) -> Iterator[Metric]:
+        counter = CounterMetricFamily(*self._counter, labels=self._labels)
+        for (label, outcome), count in sorted(self._counts.items(), key=str):
+            counter.add_metric((label, str(outcome)), count)
+        yield counter
+        histogram = HistogramMetricFamily(*self._histogram, labels=self._labels[:1])
+        for label, (counts, sum_ms) in sorted(self._times.items()):
+            buckets = list(zip(self._bounds, accumulate(counts), strict=True))
+            histogram.add_metric((label,), buckets, sum_ms[0] / 1000)
+        yield histogram
+
+
 class Metrics:
     """The metrics of one process. It is the `Observer` of an `ObservedBackend` too."""
 
@@ -236,26 +287,22 @@ class Metrics:
         def counter(name: str, help_text: str, *labels: str) -> Counter:
             return Counter(f"arco_{name}", help_text, labels, registry=self.registry)
 
-        def histogram(
-            name: str, help_text: str, label: str, buckets: tuple[float, ...]
-        ) -> Histogram:
-            return Histogram(
-                f"arco_{name}", help_text, (label,), buckets=buckets, registry=self.registry
-            )
-
-        self._requests = counter("http_requests", "Requests answered.", "operation", "status")
-        self._time = histogram(
-            "http_request_seconds",
-            "From a request's headers to the end of its answer.",
-            "operation",
+        self._requests = RequestMetrics(
+            ("arco_http_requests", "Requests answered."),
+            ("arco_http_request_seconds", "From a request's headers to the end of its answer."),
+            ("operation", "status"),
             _REQUEST_S,
+            self.registry,
         )
         self._in_flight = Gauge(
             "arco_http_requests_in_flight", "Requests that are worked on.", registry=self.registry
         )
-        self._store = counter("store_requests", "Requests to the object store.", "verb", "outcome")
-        self._store_time = histogram(
-            "store_request_seconds", "Time of requests to the object store.", "verb", _STORE_S
+        self._store = RequestMetrics(
+            ("arco_store_requests", "Requests to the object store."),
+            ("arco_store_request_seconds", "Time of requests to the object store."),
+            ("verb", "outcome"),
+            _STORE_S,
+            self.registry,
         )
         background = "Work in the background that has failed: merges, collections."
         self._background = counter("background_failures", background, "what")
@@ -275,9 +322,6 @@ class Metrics:
         self.store_answers = 0  # requests that the store has answered, with a success or an error
         self.store_failures = 0  # requests that it has not answered
         self.store_pending = PendingRequests()
-        # Labels are looked up under a lock and by text; each pair is looked up once.
-        self._answered: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
-        self._asked: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
 
     def watch_in_flight(self, in_flight: InFlightCount) -> None:
         """Report the number of requests in flight at each scrape."""
@@ -285,13 +329,7 @@ class Metrics:
 
     def record_request(self, operation: str, status: int, ms: float | None) -> None:
         """Count a request and its latency; None for a long poll, whose client chose how long it waits."""
-        pair = self._answered.get((operation, status))
-        if pair is None:
-            pair = (self._requests.labels(operation, str(status)), self._time.labels(operation))
-            self._answered[operation, status] = pair
-        pair[0].inc()
-        if ms is not None:
-            pair[1].observe(ms / 1000)
+        self._requests.record(operation, status, ms)
 
     def background_failed(self, what: str) -> None:
         """Count a failure of background work."""
@@ -319,12 +357,7 @@ class Metrics:
             self.store_failures += 1
         else:
             self.store_answers += 1
-        pair = self._asked.get((verb, outcome))
-        if pair is None:
-            pair = (self._store.labels(verb, outcome), self._store_time.labels(verb))
-            self._asked[verb, outcome] = pair
-        pair[0].inc()
-        pair[1].observe(ms / 1000)
+        self._store.record(verb, outcome, ms)
 
     def render(self) -> bytes:
         """All metrics in the text format of Prometheus."""

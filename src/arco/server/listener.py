@@ -114,9 +114,9 @@ def log_to_stderr(runtime: "Runtime", level: LogLevel) -> "Log":
     """Log lines as JSON on stderr."""
     import logging
 
-    from arco.api.http.telemetry import make_log
+    from arco.api.http.telemetry import Log
 
-    return make_log(sys.stderr.buffer, runtime.clock, level=getattr(logging, level.upper()))
+    return Log(sys.stderr.buffer, runtime.clock, level=getattr(logging, level.upper()))
 
 
 async def serve_api(

@@ -85,14 +85,14 @@ class ObservedBackend:
         self._clock = clock
         self._pending = pending or PendingRequests()
 
-    async def get(self, key: str) -> bytes:
-        return await self._observe("get", key, self._inner.get(key))
+    def get(self, key: str) -> Coroutine[Any, Any, bytes]:
+        return self._observe("get", key, self._inner.get(key))
 
-    async def get_range(self, key: str, start: int, length: int) -> bytes:
-        return await self._observe("get_range", key, self._inner.get_range(key, start, length))
+    def get_range(self, key: str, start: int, length: int) -> Coroutine[Any, Any, bytes]:
+        return self._observe("get_range", key, self._inner.get_range(key, start, length))
 
-    async def head(self, key: str) -> Meta:
-        return await self._observe("head", key, self._inner.head(key))
+    def head(self, key: str) -> Coroutine[Any, Any, Meta]:
+        return self._observe("head", key, self._inner.head(key))
 
     async def create(self, key: str, body: bytes) -> None:
         await self._observe("create", key, self._inner.create(key, body))

@@ -282,7 +282,10 @@ class Chain:
 
     async def last_above(self, base: int, best: Entry | None) -> Entry | None:
         """The last entry above `base`, or `best`, the entry at `base`, if there is none."""
-        _, newest = await last_present(self.find, base, best)
+        following = await self.find(base + 1)
+        if following is None:
+            return best  # as almost always: no need to gallop
+        _, newest = await last_present(self.find, base, following, best_offset=1, step=2)
         return newest
 
     async def find(self, number: int) -> Entry | None:

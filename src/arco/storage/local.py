@@ -10,6 +10,7 @@ import errno
 import os
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from stat import S_ISREG
 from typing import NoReturn
@@ -52,6 +53,7 @@ FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 READ_ONLY = "the disk of the store is read-only"
 
 _READ_IN_PLACE_BYTES = 256 * 1024
+_MAX_SPLIT_KEYS = 4_096  # the heads of chains are read repeatedly
 # Without O_NONBLOCK, a named pipe in the directory would block the reader.
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 
@@ -82,16 +84,16 @@ class LocalBackend:
         self._signer = signer
 
     async def get(self, key: str) -> bytes:
-        file, size = self._open(key)
-        return await self._read(file, 0, size, key)
+        file, stat = self._open(key)
+        return await self._read(file, 0, stat.st_size, key)
 
     async def get_range(self, key: str, start: int, length: int) -> bytes:
-        file, size = self._open(key)
-        return await self._read(file, start, max(0, min(length, size - start)), key)
+        file, stat = self._open(key)
+        return await self._read(file, start, max(0, min(length, stat.st_size - start)), key)
 
     async def head(self, key: str) -> Meta:
-        file, size = self._open(key)
-        return Meta(key, size, os.fstat(file.fd).st_mtime_ns // 1_000_000)
+        _, stat = self._open(key)
+        return Meta(key, stat.st_size, stat.st_mtime_ns // 1_000_000)
 
     async def create(self, key: str, body: bytes) -> None:
         await self._runtime.tasks.in_thread(lambda: self._create(key, body))
@@ -122,7 +124,7 @@ class LocalBackend:
             raise Invalid("this local store has no address to sign URLs for; start a server")
         return self._signer.sign(key, self._runtime.clock.now_ms() // 1000 + expires_s)
 
-    def _open(self, key: str) -> tuple[Descriptor, int]:
+    def _open(self, key: str) -> tuple[Descriptor, os.stat_result]:
         parts, name = _split(key)
         try:
             directory = self._tree.find(parts)
@@ -136,7 +138,7 @@ class LocalBackend:
         stat = os.fstat(file.fd)
         if not S_ISREG(stat.st_mode):
             raise NotFound(f"the object {key} does not exist")
-        return file, stat.st_size
+        return file, stat
 
     async def _read(self, file: Descriptor, start: int, length: int, key: str) -> bytes:
         try:
@@ -265,6 +267,7 @@ def _scan(tree: DirectoryTree | SharedDirectoryTree, parts: Parts) -> list[tuple
     return entries
 
 
+@lru_cache(_MAX_SPLIT_KEYS)
 def _split(key: str) -> tuple[Parts, str]:
     *parts, name = key.split("/")
     if (parts or [name])[0] == PRIVATE:

@@ -6,7 +6,7 @@ other bytes are another's. `Store` and `ExternalLocation` check scope and role b
 """
 
 from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from arco.core.backoff import ExponentialBackoff
@@ -68,10 +68,10 @@ class RetryingBackend:
         self._root = root
         self._retry = retry or StoreRetryPolicy()
 
-    async def get(self, key: str, size_bytes: int = 0) -> bytes:
+    def get(self, key: str, size_bytes: int = 0) -> Coroutine[Any, Any, bytes]:
         """All bytes of an object, or `NotFound`; `size_bytes` extends the time limit for a large object."""
         full = self._root + key
-        return await self._repeat(lambda: self._backend.get(full), size_bytes)
+        return self._repeat(lambda: self._backend.get(full), size_bytes)
 
     async def get_range(self, key: str, start: int, length: int) -> bytes:
         """Bytes `start` to `start + length`, fewer at the end of the object, or `NotFound`."""
@@ -81,7 +81,8 @@ class RetryingBackend:
     async def head(self, key: str) -> Meta:
         """Size and time of an object, or `NotFound`."""
         full = self._root + key
-        return replace(await self._repeat(lambda: self._backend.head(full)), key=key)
+        meta = await self._repeat(lambda: self._backend.head(full))
+        return Meta(key, meta.size_bytes, meta.modified_ms)
 
     async def create(self, key: str, body: bytes) -> None:
         """Put if absent, durable on return; `Conflict` if another object exists, `Unknown` if unclear."""

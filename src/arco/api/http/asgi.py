@@ -28,6 +28,7 @@ class Exchange:
 
     request_id: str
     arrived_ms: float
+    headers: dict[bytes, bytes]  # of several with one name, the last
     operation: str = "none"
     route: str = ""
     principal: str = ""

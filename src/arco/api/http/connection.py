@@ -4,15 +4,26 @@ uvicorn buffers headers of any length, and does not close a connection that send
 the headers of a request must be complete within a time and a size, the number of connections is bounded,
 and a client that does not read its answer is disconnected. One address may hold a quarter of a server's
 connections with half-sent requests, so that clients at other addresses can still connect.
+
+Every request passes here, so what costs most in uvicorn is replaced: what it does at the end of the
+headers, how it sends an answer, and that it sets a timer after each.
 """
 
+import asyncio
 import http
+import re
 from collections import defaultdict
-from typing import Any, Protocol
+from typing import Protocol, cast
+from urllib.parse import unquote
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+import httptools
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
-from arco.api.http.asgi import ARRIVED
+from arco.api.http.asgi import ARRIVED, Message, Scope
 from arco.api.http.limits import HttpLimits
 from arco.api.http.problem import CONTENT_TYPE, HttpError, encode_problem, problem_of
 from arco.core.clock import SystemClock
@@ -24,54 +35,9 @@ _HALF_SENT_SHARE = 4
 _CROWDING_S = 0.25
 _CHUNKED = b"chunked"
 _CLOCK = SystemClock()
-
-
-class CoalescingTransport:
-    """A transport that joins the writes of one step of the event loop.
-
-    uvicorn writes the head and the body of an answer separately; each would be a system call and a packet.
-    """
-
-    def __init__(self, transport: Any, loop: Any) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._pending: list[bytes] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def write(self, data: bytes) -> None:
-        """Send `data` in the next step of the loop, with what else is written until then."""
-        if not self._pending:
-            self._loop.call_soon(self._flush)
-        self._pending.append(data)
-        if len(data) > _LARGE_BYTES:
-            self._flush()
-
-    def close(self) -> None:
-        """Send what is pending, then close."""
-        self._flush()
-        self._transport.close()
-
-    def abort(self) -> None:
-        """Close at once."""
-        self._pending.clear()
-        self._transport.abort()
-
-    def get_write_buffer_size(self) -> int:
-        """How many bytes were not sent yet."""
-        unsent: int = self._transport.get_write_buffer_size()
-        return unsent + sum(map(len, self._pending))
-
-    def _flush(self) -> None:
-        pending, self._pending = self._pending, []
-        if not pending or self._transport.is_closing():
-            return
-        if len(pending[-1]) > _LARGE_BYTES:
-            for data in pending:
-                self._transport.write(data)
-        else:
-            self._transport.write(b"".join(pending))
+_ASGI = {"version": "3.0", "spec_version": "2.3"}
+_NO_BODY = frozenset({204, 304})
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")  # in the value of a header
 
 
 class HalfSentRequest(Protocol):
@@ -135,13 +101,16 @@ class BoundedConnection(HttpToolsProtocol):
 
     _crowding_timer: _Timer | None = None
     _timer: _Timer | None = None
+    _is_receiving = True  # a request, or the first one is awaited
+    _is_half_sent = False  # is counted as such
     _in_headers = True
-    _header_bytes = 0
+    _header_bytes = 0  # received for the headers, and at most this many are headers
+    _data_bytes = 0
     _unread_bytes = 0
+    _answered_ms = 0.0
 
     def connection_made(self, transport) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         super().connection_made(transport)
-        self.transport = CoalescingTransport(transport, self.loop)  # type: ignore[assignment]
         is_full = len(self.connections) > self.limits.connections
         if is_full and not self.half_sent.evict_for(self.address):
             self._refuse(_too_busy("too many connections"))
@@ -152,6 +121,8 @@ class BoundedConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
         self._end_half_sent()
+        if self.timeout_keep_alive_task is not None:
+            self.timeout_keep_alive_task.cancel()
         super().connection_lost(exc)
 
     @property
@@ -166,11 +137,13 @@ class BoundedConnection(HttpToolsProtocol):
             self.connections.discard(self)  # or it would count until the loop has closed it
 
     def _begin_half_sent(self) -> None:
+        self._is_half_sent = True
         self.half_sent.add(self)
         if self._crowding_timer is None and self.half_sent.is_crowding(self.address):
             self._crowding_timer = self.loop.call_later(_CROWDING_S, self._end_if_crowding)
 
     def _end_half_sent(self) -> None:
+        self._is_half_sent = False
         self.half_sent.remove(self)
         if self._crowding_timer is not None:
             self._crowding_timer.cancel()
@@ -184,48 +157,112 @@ class BoundedConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return  # the request was refused: ignore the rest of it
+        self._data_bytes = len(data)
+        if self._in_headers:
+            self._header_bytes += len(data)
         super().data_received(data)
         if self.transport.is_closing():
             return
+        if self._is_receiving and not self._is_half_sent:
+            self._begin_half_sent()
         if self._in_headers or self.cycle.response_complete:
             # Unfinished headers, or a body that no handler reads: both must end in time.
             self._start_timer()
-        if self._in_headers:
-            self._header_bytes += len(data)
-            if self._header_bytes > self.limits.header_bytes:
-                self._refuse(_headers_too_large(self.limits))
+        if self._in_headers and self._header_bytes > self.limits.header_bytes:
+            self._refuse(_headers_too_large(self.limits))
 
     def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._in_headers, self._header_bytes = True, 0
-        if not self.transport.is_closing():
-            self._begin_half_sent()
+        self.url, self.headers, self.expect_100_continue = b"", [], False
+        self._is_receiving, self._in_headers = True, True
+        self._header_bytes = self._data_bytes
 
     def on_headers_complete(self) -> None:
-        self.scope[ARRIVED] = _CLOCK.elapsed_ms()  # type: ignore[literal-required]
+        arrived_ms = _CLOCK.elapsed_ms()
         self._in_headers = False
-        self._stop_timer()
-        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
-        if size > self.limits.header_bytes:
-            self._refuse(_headers_too_large(self.limits))
-            return
+        if self._timer is not None:
+            self._stop_timer()
+        if self._header_bytes > self.limits.header_bytes:
+            size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+            if size > self.limits.header_bytes:
+                self._refuse(_headers_too_large(self.limits))
+                return
         for name, coding in self.headers:
             if name == b"transfer-encoding" and coding.strip().lower() != _CHUNKED:
                 self._refuse(_unknown_coding(coding))
                 return
-        super().on_headers_complete()
+        self._start_cycle(arrived_ms)
+
+    def _start_cycle(self, arrived_ms: float) -> None:
+        """Pass the request to the application; a pipelined one waits for the answer before it."""
+        url = httptools.parse_url(self.url)
+        path = url.path.decode("ascii")
+        http_version = self.parser.get_http_version()
+        scope: Scope = {
+            "type": "http",
+            "asgi": _ASGI,
+            "http_version": http_version,
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "root_path": "",
+            "method": self.parser.get_method().decode("ascii"),
+            "path": unquote(path) if "%" in path else path,
+            "raw_path": url.path,
+            "query_string": url.query or b"",
+            "headers": self.headers,
+            ARRIVED: arrived_ms,
+        }
+        self.scope = scope  # type: ignore[assignment]
+        previous: RequestResponseCycle | None = self.cycle
+        keep_alive = http_version != "1.0" and self.parser.should_keep_alive()
+        self.cycle = _Cycle(self, scope, keep_alive=keep_alive)
+        if previous is None or previous.response_complete:
+            self._start_asgi_task(self.cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, self.app))
 
     def on_body(self, body: bytes) -> None:
         if not self.transport.is_closing():
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._end_half_sent()
+        self._is_receiving = False
+        if self._is_half_sent:
+            self._end_half_sent()
         if not self.transport.is_closing():
-            super().on_message_complete()
+            self.cycle.more_body = False
+            cast("_Cycle", self.cycle).wake()
+
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+            return
+        self._answered_ms = _CLOCK.elapsed_ms()
+        if self.timeout_keep_alive_task is None:
+            self._start_keep_alive(self.timeout_keep_alive)
+
+    def _unset_keepalive_if_required(self) -> None:
+        """Let the timer run: it looks what has happened when it fires, and need not be set each time."""
+
+    def _start_keep_alive(self, seconds: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(
+            seconds, self.timeout_keep_alive_handler
+        )
 
     def timeout_keep_alive_handler(self) -> None:
         """Close an idle connection; abort one whose client read nothing since the last time-out."""
+        self.timeout_keep_alive_task = None
+        if not self.cycle.response_complete:
+            return  # the answer will start the timer
+        left_s = self.timeout_keep_alive - (_CLOCK.elapsed_ms() - self._answered_ms) / 1000
+        if left_s > 0 or self._timer is not None:  # what began to arrive has a timer of its own
+            self._start_keep_alive(max(left_s, 1))
+            return
         unread = self.transport.get_write_buffer_size()
         if unread == 0:
             super().timeout_keep_alive_handler()
@@ -233,9 +270,7 @@ class BoundedConnection(HttpToolsProtocol):
             self.transport.abort()
         else:
             self._unread_bytes = unread
-            self.timeout_keep_alive_task = self.loop.call_later(
-                self.timeout_keep_alive, self.timeout_keep_alive_handler
-            )
+            self._start_keep_alive(self.timeout_keep_alive)
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(HttpError(400, "not_http", msg))
@@ -272,6 +307,79 @@ class BoundedConnection(HttpToolsProtocol):
         lines += [f"{name}: {value}" for name, value in headers.items()]
         self.transport.write("\r\n".join([*lines, "", ""]).encode() + body)
         self.transport.close()
+
+
+class _Cycle(RequestResponseCycle):
+    """uvicorn's cycle of one request, for answers in one piece: head and body are written together."""
+
+    disconnected = response_started = response_complete = False
+    more_body = True
+    _event: asyncio.Event | None = None
+    _status = 500
+    _headers: list[tuple[bytes, bytes]]
+
+    def __init__(self, connection: BoundedConnection, scope: Scope, *, keep_alive: bool) -> None:
+        # uvicorn's sets twice as much for each request.
+        self.scope = scope  # type: ignore[assignment]
+        self.transport = connection.transport
+        self.flow = connection.flow
+        self.logger = connection.logger
+        self.default_headers = connection.server_state.default_headers
+        self.on_response = connection.on_response_complete
+        self.waiting_for_100_continue = connection.expect_100_continue
+        self.keep_alive = keep_alive
+        self.body = bytearray()
+
+    @property
+    def message_event(self) -> asyncio.Event:  # type: ignore[override]
+        """Set when there is something to receive; made for the first that waits for it."""
+        if self._event is None:
+            self._event = asyncio.Event()
+            if self.body or not self.more_body or self.response_complete or self.disconnected:
+                self._event.set()
+        return self._event
+
+    def wake(self) -> None:
+        """Let the handler receive what there is."""
+        if self._event is not None:
+            self._event.set()
+
+    async def send(self, message: Message) -> None:  # type: ignore[override]
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if self.disconnected:
+            return
+        if not self.response_started:
+            self.response_started, self.waiting_for_100_continue = True, False
+            self._status, self._headers = message["status"], message["headers"]
+            return
+        if self.response_complete or message.get("more_body"):
+            raise RuntimeError("an answer is sent in one piece, and once")
+        self._write(message["body"])
+        self.response_complete = True
+        self.wake()
+        if not self.keep_alive:
+            self.transport.close()
+        self.on_response()
+
+    def _write(self, body: bytes) -> None:
+        if _CONTROL.search(b"".join([value for _, value in self._headers])):
+            raise RuntimeError("the value of a header has a control character")
+        parts, has_length = [STATUS_LINE[self._status]], self._status in _NO_BODY
+        for name, value in self.default_headers + self._headers:
+            if name == b"content-length":
+                has_length = True
+            elif name == b"connection":
+                self.keep_alive = self.keep_alive and value.lower() != b"close"
+                continue
+            parts += (name, b": ", value, b"\r\n")
+        if not has_length:
+            parts.append(b"content-length: %d\r\n" % len(body))
+        parts.append(b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n")
+        if len(body) > _LARGE_BYTES:
+            self.transport.writelines((*parts, body))
+        else:
+            self.transport.write(b"".join((*parts, body)))
 
 
 def _too_busy(detail: str) -> HttpError:

@@ -24,7 +24,7 @@ from arco.api.http.request import (
 )
 from arco.api.http.route import AnyRoute
 from arco.api.http.router import Router
-from arco.api.http.snapshots import ReplyCache, SnapshotReads
+from arco.api.http.snapshots import ReplyCache, SnapshotReads, state_key
 from arco.api.http.telemetry import Log, frames
 from arco.core import scope as workspace
 from arco.core.errors import ArcoError, Denied, Invalid, Unavailable, Unknown
@@ -89,11 +89,18 @@ class Dispatcher:
     async def _reply(self, scope: Scope, receive: Receive, exchange: Exchange) -> Reply:
         path: bytes = path_of(scope)
         route, path_params = self._router.find(scope["method"], path)
-        exchange.operation, exchange.route = route.operation.value, route.path
-        headers = _headers(scope)
-        principal = await self._identify(route, headers)
+        exchange.operation, exchange.route = str(route.operation), route.path
+        headers = _headers(scope, exchange)
+        if route.operation in PUBLIC_OPERATIONS:
+            principal = self._anyone
+        else:
+            header = headers.get(b"authorization")
+            authorization = None if header is None else header.decode("latin-1")
+            principal = await self._context.identity.identify(authorization)
         exchange.principal = principal.name
         authorize(principal, route.operation, self._subjects[route.operation])
+        if route.cacheable and (reply := self._shared_reply(route, path, scope, exchange)):
+            return reply
         call: Call[Any, Any] = Call(
             operation=route.operation,
             principal=principal,
@@ -118,13 +125,6 @@ class Dispatcher:
                 raise
             reason = "something that this server needs has refused its identity"
             raise Unavailable(reason) from denied
-
-    async def _identify(self, route: AnyRoute, headers: dict[bytes, bytes]) -> Principal:
-        if route.operation in PUBLIC_OPERATIONS:
-            return self._anyone
-        header = headers.get(b"authorization")
-        authorization = None if header is None else header.decode("latin-1")
-        return await self._context.identity.identify(authorization)
 
     async def _change(
         self, route: AnyRoute, call: Call[Any, Any], receive: Receive, exchange: Exchange
@@ -151,13 +151,23 @@ class Dispatcher:
         except TimeoutError:
             raise Unavailable("the request has taken too long") from None
 
+    def _shared_reply(
+        self, route: AnyRoute, path: bytes, scope: Scope, exchange: Exchange
+    ) -> Reply | None:
+        """The cached reply, if what it depends on was read since the request arrived."""
+        if self._reads is None:
+            return None
+        arrived_ms, with_unresolved = exchange.arrived_ms, route.reads_tables
+        state = self._reads.state_since(arrived_ms, with_unresolved=with_unresolved)
+        return None if state is None else self._cache.get((state, path, scope["query_string"]))
+
     async def _read_cached(self, route: AnyRoute, call: Call[Any, Any]) -> Reply:
         """The reply of a cacheable route: the same manifest and the same URL have the same reply."""
         if self._reads is None:
             raise Invalid(f"{route.path} is pure, but there is nothing to read from")
         if route.reads_tables:
             call.head, unresolved = await self._reads.head_with_unresolved()
-            call.unresolved_ids, state = unresolved.open, f"{call.head.sha256}-{unresolved.number}"
+            call.unresolved_ids, state = unresolved.open, state_key(call.head, unresolved)
         else:
             call.head = await self._reads.head()
             state = call.head.sha256
@@ -280,9 +290,9 @@ class ProtocolDispatcher:
         return self._others.get(root[0], self._native) if root else self._native
 
 
-def _headers(scope: Scope) -> dict[bytes, bytes]:
-    pairs: list[tuple[bytes, bytes]] = scope["headers"]
-    headers = dict(pairs)
+def _headers(scope: Scope, exchange: Exchange) -> dict[bytes, bytes]:
+    """The headers of a request. A repeated one is `Invalid`, or joined if it is a list."""
+    headers, pairs = exchange.headers, scope["headers"]
     if len(headers) != len(pairs):
         names = [name for name, _ in pairs]
         repeated = [name.decode() for name in _ONCE if names.count(name) > 1]

@@ -4,8 +4,10 @@ It bounds URLs and requests in flight, assigns request ids, and writes the log l
 ASGI, because every request pays for it.
 """
 
+import logging
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from arco.api.http.asgi import (
     ARRIVED,
@@ -13,7 +15,6 @@ from arco.api.http.asgi import (
     ASGIApp,
     Exchange,
     InFlightCount,
-    Message,
     Receive,
     Scope,
     Send,
@@ -30,8 +31,8 @@ PROBES = frozenset({"/health", "/health/live", "/health/ready", "/metrics"})
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _LOGGED_PATH_BYTES = 256
+_CACHED_HOSTS = 256
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-_HEADERS = frozenset({b"x-request-id", b"traceparent", b"host", b"origin", b"sec-fetch-site"})
 _NOT_ON_ADMIN_PORT = HttpError(
     404,
     "no_such_route",
@@ -73,31 +74,25 @@ class EdgeApp:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = {name: value for name, value in scope["headers"] if name in _HEADERS}
+        headers = dict(scope["headers"])
         exchange = Exchange(
             self._request_id(headers.get(b"x-request-id")),
             scope.get(ARRIVED) or self._runtime.clock.elapsed_ms(),
+            headers,
             in_flight=self._in_flight,
         )
         scope[EXCHANGE] = exchange
-
-        async def send_with_id(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                exchange.status = message["status"]
-                message["headers"].append((b"x-request-id", exchange.request_id.encode()))
-            await send(message)
-
         span = self._tracing.start(scope["method"], headers.get(b"traceparent"))
         self._in_flight.count += 1
         try:
             error = self._check(scope, headers)
             if error is None:
                 with use_span(span):
-                    await self._app(scope, receive, send_with_id)
+                    await self._app(scope, receive, send)
             else:
                 formatted = self._error_format(scope).format(error, exchange.operation)
                 exchange.code = formatted.code
-                await send_reply(formatted.reply, scope, send_with_id)
+                await send_reply(formatted.reply, scope, send)
         finally:
             exchange.leave_in_flight()
             self._tracing.end(span, exchange, scope["method"])
@@ -132,6 +127,8 @@ class EdgeApp:
         ms = self._runtime.clock.elapsed_ms() - exchange.arrived_ms
         measured_ms = None if exchange.long_polls else ms
         self._metrics.record_request(exchange.operation, exchange.status, measured_ms)
+        if not self._log.is_enabled_for(logging.INFO):
+            return
         raw = scope.get("raw_path") or b""
         self._log.info(
             "request",
@@ -190,6 +187,7 @@ def _check_origin(
     return None
 
 
+@lru_cache(_CACHED_HOSTS)
 def _host_name(host: bytes) -> str:
     """The name without its port; an IPv6 address keeps its brackets."""
     text = host.decode("latin-1").lower()

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from arco.api.http.asgi import Scope, Send
+from arco.api.http.asgi import EXCHANGE, Exchange, Scope, Send
 from arco.catalog.decision import version_of
 from arco.catalog.lookup import CommittedObject
 from arco.catalog.snapshot import Snapshot
@@ -48,8 +48,9 @@ class Reply:
 
 
 async def send_reply(reply: Reply, scope: Scope, send: Send) -> None:
-    """Send a reply, or 304 if the client sent its ETag in If-None-Match."""
-    status, body, headers = reply.status, reply.body, [*reply.raw_headers]
+    """Send a reply with the request's id, or 304 if the client sent its ETag in If-None-Match."""
+    status, body, headers = reply.status, reply.body, reply.raw_headers.copy()
+    exchange: Exchange | None = scope.get(EXCHANGE)
     if scope["method"] in {"GET", "HEAD"}:
         etag = reply.headers.get("ETag")
         if etag is not None:
@@ -59,6 +60,9 @@ async def send_reply(reply: Reply, scope: Scope, send: Send) -> None:
                 headers = [header for header in headers if header[0] not in _BODY_HEADERS]
         if scope["method"] == "HEAD":
             body = b""
+    if exchange is not None:
+        exchange.status = status
+        headers.append((b"x-request-id", exchange.request_id.encode()))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

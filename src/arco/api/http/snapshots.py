@@ -1,8 +1,9 @@
 """The snapshots that requests read, the page tokens that pin them, and the replies cached for them.
 
 A request must see what was published before it arrived, so it may share a read of the head only if that
-read began after it. While one read is under way, all later requests wait for the next one together: under
-load one read serves many requests, and a single request has its own.
+read began after it. While one read is under way, all later requests wait for the next one together; and of
+requests that arrive together, the first reads for all. Under load one read serves many requests, and a
+single request has its own.
 """
 
 import binascii
@@ -20,7 +21,8 @@ from arco.catalog.unresolved_names import UnresolvedIds, UnresolvedNames
 from arco.core import json
 from arco.core.errors import Invalid, NotFound
 from arco.core.lru_cache import LruCache
-from arco.core.tasks import Task, Tasks
+from arco.core.runtime import Runtime
+from arco.core.tasks import Task
 
 T = TypeVar("T")
 
@@ -95,12 +97,18 @@ def take_page(items: list[T], size: int, key: Callable[[T], str]) -> tuple[list[
 class SharedRead(Generic[T]):
     """One read of something for many concurrent requests."""
 
-    def __init__(self, read: Callable[[], Coroutine[Any, Any, T]], tasks: Tasks) -> None:
+    def __init__(self, read: Callable[[], Coroutine[Any, Any, T]], runtime: Runtime) -> None:
         self._read_once = read
-        self._tasks = tasks
+        self._tasks = runtime.tasks
+        self._clock = runtime.clock
         self._is_reading = False
-        self._read_ended = tasks.event()
+        self._read_ended = runtime.tasks.event()
         self._next: Task[T] | None = None
+        self._last: tuple[float, T] | None = None  # when the last read began, and its result
+
+    def since(self, since_ms: float) -> T | None:
+        """The result of the last read, if it began after `since_ms`."""
+        return None if self._last is None or self._last[0] <= since_ms else self._last[1]
 
     async def read(self) -> T:
         """The result of a read that begins after this call."""
@@ -114,8 +122,11 @@ class SharedRead(Generic[T]):
     async def _read(self) -> T:
         self._is_reading = True
         self._read_ended.clear()
+        began_ms = self._clock.elapsed_ms()
         try:
-            return await self._read_once()
+            result = await self._read_once()
+            self._last = began_ms, result
+            return result
         finally:
             self._is_reading = False
             self._read_ended.set()
@@ -130,14 +141,13 @@ class SharedRead(Generic[T]):
 class SnapshotReads:
     """Snapshots for requests, and which tables in them have unresolved names."""
 
-    def __init__(
-        self, reader: SnapshotReader, tasks: Tasks, unresolved: UnresolvedNames | None = None
-    ) -> None:
+    def __init__(self, reader: SnapshotReader, unresolved: UnresolvedNames | None = None) -> None:
+        runtime = reader.store.runtime
         self._reader = reader
-        self._tasks = tasks
+        self._tasks = runtime.tasks
         # Late bound: tests replace `reader.head`.
-        self._heads = SharedRead(lambda: reader.head(), tasks)  # noqa: PLW0108
-        self._unresolved = None if unresolved is None else SharedRead(unresolved.read_ids, tasks)
+        self._heads = SharedRead(lambda: reader.head(), runtime)  # noqa: PLW0108
+        self._unresolved = None if unresolved is None else SharedRead(unresolved.read_ids, runtime)
 
     async def head(self) -> Snapshot:
         """The newest snapshot, by a read that begins after this call."""
@@ -152,6 +162,16 @@ class SnapshotReads:
             cast("Coroutine[Any, Any, Snapshot | UnresolvedIds]", self._unresolved.read()),
         )
         return cast("Snapshot", both[0]), cast("UnresolvedIds", both[1])
+
+    def state_since(self, since_ms: float, *, with_unresolved: bool) -> str | None:
+        """The key of the state that replies depend on, if it was read since then for another request."""
+        head = self._heads.since(since_ms)
+        if head is None or not with_unresolved:
+            return None if head is None else head.sha256
+        if self._unresolved is None:
+            return state_key(head, UnresolvedIds())
+        unresolved = self._unresolved.since(since_ms)
+        return None if unresolved is None else state_key(head, unresolved)
 
     def is_newest(self, head: Snapshot) -> bool:
         """Whether no newer snapshot was read since: a handler may have read the head itself."""
@@ -177,6 +197,11 @@ class SnapshotReads:
             return await self._reader.at_number(cursor.number), cursor
         except NotFound:
             return await self.at(as_of, head), cursor
+
+
+def state_key(head: Snapshot, unresolved: UnresolvedIds) -> str:
+    """The key of a state with unresolved names; without them it is the manifest's hash."""
+    return f"{head.sha256}-{unresolved.number}"
 
 
 class ReplyCache:

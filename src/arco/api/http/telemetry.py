@@ -13,35 +13,53 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import structlog
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
 from arco.api.http.asgi import Exchange
 from arco.core import json
 from arco.core.clock import Clock, utc
 
-Log = FilteringBoundLogger
-
 _MAX_PLACES = 12
+_NO_SPAN = nullcontext()
 _PROPAGATOR = TraceContextTextMapPropagator()
 
 
-def make_log(stream: BinaryIO, clock: Clock, *, level: int = logging.INFO) -> Log:
-    """A log that writes to `stream`, with times of `clock`."""
+class Log:
+    """Writes lines of JSON to `stream`, with times of `clock`; lines below `level` cost nothing."""
 
-    def add_time(_logger: WrappedLogger, name: str, event: EventDict) -> EventDict:
-        return {"at": utc(clock.now_ms()), "level": name, **event}
+    def __init__(self, stream: BinaryIO, clock: Clock, *, level: int = logging.INFO) -> None:
+        self._stream = stream
+        self._clock = clock
+        self._level = level
 
-    logger: Log = structlog.wrap_logger(
-        structlog.BytesLogger(stream),
-        processors=[add_time, lambda _logger, _name, event: json.encode(event)],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        cache_logger_on_first_use=True,
-    )
-    return logger
+    def is_enabled_for(self, level: int) -> bool:
+        """Whether lines of a level are written."""
+        return level >= self._level
+
+    def debug(self, event: str, **fields: object) -> None:
+        """Log what helps to find a defect."""
+        self._write(logging.DEBUG, "debug", event, fields)
+
+    def info(self, event: str, **fields: object) -> None:
+        """Log what happened."""
+        self._write(logging.INFO, "info", event, fields)
+
+    def warning(self, event: str, **fields: object) -> None:
+        """Log what an operator may have to act on."""
+        self._write(logging.WARNING, "warning", event, fields)
+
+    def error(self, event: str, **fields: object) -> None:
+        """Log what an operator has to act on."""
+        self._write(logging.ERROR, "error", event, fields)
+
+    def _write(self, level: int, name: str, event: str, fields: dict[str, object]) -> None:
+        if level < self._level:
+            return
+        line = {"at": utc(self._clock.now_ms()), "level": name, **fields, "event": event}
+        self._stream.write(json.encode(line) + b"\n")
+        self._stream.flush()
 
 
 def frames(error: BaseException) -> list[str]:
@@ -104,7 +122,7 @@ class RequestTracing:
 def use_span(span: Span) -> AbstractContextManager[object]:
     """Make a span the current one, if it is recorded, so that calls to other processes carry it."""
     if not span.get_span_context().is_valid:
-        return nullcontext()
+        return _NO_SPAN
     return trace.use_span(
         span, end_on_exit=False, record_exception=False, set_status_on_exception=False
     )

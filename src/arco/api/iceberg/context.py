@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -20,6 +22,7 @@ from arco.iceberg.service import Iceberg
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _SMALL_BYTES = 1024  # not worth compressing
 _LARGE_BYTES = 256 * 1024  # encoded in a thread
+_CACHED_CODINGS = 256
 
 VARY = "Accept-Encoding"
 
@@ -34,6 +37,10 @@ class IcebergHandlerContext:
         self.iceberg = iceberg
         self._tasks = services.runtime.tasks
         self._encoding = SharedTasks[_Key, tuple[bytes, bool]](self._tasks)
+        # Cached as long as the metadata: by form, whether compression is accepted, and whether tagged.
+        self._replies: WeakKeyDictionary[
+            LoadedMetadata, dict[tuple[SnapshotsMode, bool, bool], Reply]
+        ] = WeakKeyDictionary()
 
     async def catalog(self, call: Call[Any, Any]) -> str:
         """The name of the catalog in the path, which has its id or its name."""
@@ -48,19 +55,24 @@ class IcebergHandlerContext:
         tagged: bool = True,
     ) -> Reply:
         """The reply with the metadata of a table or a view, compressed if the client accepts that."""
-        headers = {"Vary": VARY}
-        if tagged and loaded.location is not None:  # a staged create has no version
-            headers["ETag"] = loaded.etag(form)
-        body, is_gzip = await self._body(call, loaded, form)
-        if is_gzip:
-            headers["Content-Encoding"] = "gzip"
-        return Reply(200, body, headers=headers, revalidates=False)
+        gzip = takes_gzip(call.headers.get(b"accept-encoding"))
+        replies = self._replies.setdefault(loaded, {})
+        reply = replies.get((form, gzip, tagged))
+        if reply is None:
+            body, is_gzip = await self._body(loaded, form, gzip=gzip)
+            headers = {"Vary": VARY}
+            if tagged and loaded.location is not None:  # a staged create has no version
+                headers["ETag"] = loaded.etag(form)
+            if is_gzip:
+                headers["Content-Encoding"] = "gzip"
+            reply = Reply(200, body, headers=headers, revalidates=False)
+            replies[form, gzip, tagged] = reply
+        return reply
 
     async def _body(
-        self, call: Call[Any, Any], loaded: LoadedMetadata, form: SnapshotsMode
+        self, loaded: LoadedMetadata, form: SnapshotsMode, *, gzip: bool
     ) -> tuple[bytes, bool]:
         """The body, and whether it is compressed."""
-        gzip = takes_gzip(call.headers.get(b"accept-encoding"))
         body = loaded.ready(form, packed=gzip)
         if body is not None:
             return body, gzip
@@ -126,6 +138,7 @@ def levels(text: str) -> tuple[str, ...]:
     return parts
 
 
+@lru_cache(_CACHED_CODINGS)
 def takes_gzip(accept_encoding: bytes | None) -> bool:
     """Whether Accept-Encoding has gzip, with a weight above 0."""
     for part in (accept_encoding or b"").lower().split(b","):
