@@ -204,7 +204,7 @@ async def test_apart_the_api_rings_and_the_compactor_folds_keeps_and_rebuilds(
 async def test_a_spark_that_idles_is_ended_and_comes_back_with_the_next_event(
     tmp_path: Path,
 ) -> None:
-    server = up(tmp_path / "store", "--spark-idle", "0.05", **SPARK)
+    server = up(tmp_path / "store", "--spark-idle", "3s", **SPARK)
     async with running(server), talking(server) as at:
         await at.send("a")
         await at.until("a")
