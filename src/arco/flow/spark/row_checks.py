@@ -13,7 +13,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from arco.core.duration import rough_duration
-from arco.events.quality import CheckType
+from arco.events.payload import CheckType
 from arco.flow.coordinator.messages import CheckOutcome
 from arco.flow.define.check_rules import (
     AcceptedValues,
