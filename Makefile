@@ -101,6 +101,7 @@ jars: $(READY)
 $(READY): requirements/dev.txt requirements/runtime.txt pyproject.toml tools/make_venv
 	@tools/make_venv .venv requirements/dev.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q src/arco  # as pip does with packages that are not editable
 	@touch $@
 
 $(DOCS_READY): requirements/docs.txt tools/make_venv

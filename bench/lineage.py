@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from arco.catalog.reader import SnapshotReader
 from arco.core import json
-from arco.events.lineage import ColumnEdge, edge_id
+from arco.events.lineage_payload import ColumnEdge, edge_id
 from arco.fold.fold import conform
 from arco.fold.tier1 import DOMAIN
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, LINEAGE_DOMAIN, LINEAGE_EDGES

@@ -103,15 +103,20 @@ def looped() -> Iterator[asyncio.AbstractEventLoop]:
 
 @contextlib.contextmanager
 def listening(
-    app: ASGIApp, loop: asyncio.AbstractEventLoop, log: Log, limits: HttpLimits | None = None
+    app: ASGIApp,
+    loop: asyncio.AbstractEventLoop,
+    log: Log,
+    limits: HttpLimits | None = None,
+    *,
+    port: int = 0,
 ) -> Iterator[str]:
-    """An application on a free port of this machine, for as long as the block lasts."""
-    server = HttpServer(app, host="127.0.0.1", port=0, log=log, limits=limits)
-    port: list[int] = []
+    """An application on a port of this machine, by default a free one, for as long as the block lasts."""
+    server = HttpServer(app, host="127.0.0.1", port=port, log=log, limits=limits)
+    bound: list[int] = []
     ready = threading.Event()
 
     def on_listening(number: int) -> None:
-        port.append(number)
+        bound.append(number)
         ready.set()
 
     running = asyncio.run_coroutine_threadsafe(server.serve(on_listening), loop)
@@ -119,7 +124,7 @@ def listening(
         while not ready.wait(0.05):
             if running.done():
                 running.result()
-        yield f"http://127.0.0.1:{port[0]}"
+        yield f"http://127.0.0.1:{bound[0]}"
     finally:
         server.stop()
         running.result(60)

@@ -2,6 +2,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,16 @@ from cyclopts import App
 from arco import __version__
 from arco.cli.main import app
 from tests.cli.command import ARCO, arco, is_one_sentence
+from tests.cli.serving import Served, serving
 
 HEAVY = ("obstore", "msgspec", "asyncio", "ulid", "rfc8785", "markdown_it", "pygments")
+
+# What a command that only asks a server needs none of.
+OF_SERVERS_AND_PIPELINES = (
+    *("cryptography", "datafusion", "duckdb", "fastavro", "numpy", "obstore", "opentelemetry"),
+    *("pandas", "prometheus_client", "py4j", "pyarrow", "pyspark", "sqlglot", "structlog"),
+    *("uvicorn", "yaml"),
+)
 
 
 @pytest.mark.parametrize("arguments", [(), ("doctor",), ("iam",), ("iam", "render")])
@@ -37,6 +46,42 @@ def test_help_imports_nothing_heavy() -> None:
     assert [name for name in imported if name.partition(".")[0] in HEAVY] == []
     assert [name for name in imported if name.startswith(("arco.storage", "arco.ledger"))] == []
     assert "rich.markdown" not in imported
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("sample") / "store", "--sample") as served:
+        yield served
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("catalog list", "schema list", "view list", "table list", "table list sales --json"),
+        *("table show sales.orders", "table history sales.orders", "runs"),
+        *("lineage sales.orders", "connect spark", "connect duckdb"),
+    ],
+)
+def test_a_short_command_imports_no_library_of_servers_or_pipelines(
+    sample: Served, command: str
+) -> None:
+    code = (
+        "import atexit, sys\n"
+        "from arco.cli.main import main\n"
+        "atexit.register(lambda: print(*sys.modules, sep='\\n', file=sys.stderr))\n"
+        "main()\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code, *command.split(), "--url", sample.url],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    imported = run.stderr.split()
+    assert run.stdout
+    assert "arco.client.client" in imported
+    assert [name for name in imported if name in OF_SERVERS_AND_PIPELINES] == []
 
 
 def test_the_module_can_be_run_without_the_script() -> None:

@@ -18,7 +18,13 @@ CLOUDS = {
     "GOOGLE_APPLICATION_CREDENTIALS": "g",
     "AZURE_TENANT_ID": "z",
 }
-NEEDED = {"PATH": "/bin", "JAVA_HOME": "/java", "SPARK_LOCAL_IP": "10.0.0.1", "PYTHONPATH": "/src"}
+NEEDED = {
+    "PATH": "/bin",
+    "MALLOC_ARENA_MAX": "2",
+    "JAVA_HOME": "/java",
+    "SPARK_LOCAL_IP": "10.0.0.1",
+    "PYTHONPATH": "/src",
+}
 OTHERS = {"DB_PASSWORD": "p", "GITHUB_TOKEN": "h", "https_proxy": "http://user:pass@proxy"}
 ALL = {**SECRETS, **CLOUDS, **NEEDED, **OTHERS}
 

@@ -10,6 +10,7 @@ from arco.core.errors import Invalid
 from arco.server.settings import (
     MetadataRetention,
     RowRetention,
+    SparkIdleTimeout,
     SparkSettings,
     parse_collect_every,
 )
@@ -97,6 +98,30 @@ def test_row_retention_of_an_unknown_table_is_rejected_before_anything_is_opened
     assert run.returncode == 2
     assert is_one_sentence(run.stderr), run.stderr
     assert "nonsense" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [("60s", 60_000), ("10m", 600_000), ("1h", 3_600_000), ("0", None), ("0s", None)],
+)
+def test_the_idle_time_of_spark_is_a_duration_or_0_for_ever(text: str, ms: int | None) -> None:
+    assert SparkIdleTimeout(text).ms() == ms
+
+
+@pytest.mark.parametrize("command", ["up", "compactor"])
+@pytest.mark.parametrize("text", ["soon", "10", "-1m", "1.5m", "99999999d"])
+def test_a_wrong_idle_time_is_rejected_with_what_to_write(
+    command: str, text: str, tmp_path: Path
+) -> None:
+    root = tmp_path / "store"
+    flagged = arco(command, "--root", root, f"--spark-idle={text}", ARCO_SERVICE_TOKEN=TOKEN)
+    variable = arco(command, "--root", root, ARCO_SPARK_IDLE=text, ARCO_SERVICE_TOKEN=TOKEN)
+    for run in (flagged, variable):
+        assert run.returncode == 2
+        assert is_one_sentence(run.stderr), run.stderr
+        assert f"--spark-idle {text!r} is" in run.stderr
+        assert "such as '3h', or 0 to keep Spark running" in run.stderr
+    assert not root.exists()
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ async def test_a_ledger_with_unpublished_events_starts_a_child(runtime: Runtime)
 
 
 async def test_notifications_reach_the_child_and_its_cycles_are_reported(runtime: Runtime) -> None:
-    async with supervising(runtime, WORKING, ChildPolicy(start_at_once=True)) as supervised:
+    async with supervising(runtime, WORKING, behind=True) as supervised:
         await supervised.until(SparkReady)
         for domain in ("executions", "lineage", "executions", "executions"):
             supervised.supervisor.notify(domain, "s")
@@ -141,7 +141,7 @@ async def test_small_segments_are_sent_with_notifications(runtime: Runtime) -> N
         'ring = json.loads(line); domain = ring["domain"]; '
         'cycle["files"] = sum(len(each["raw"]) for each in ring.get("segments", []))',
     )
-    async with supervising(runtime, counting, ChildPolicy(start_at_once=True)) as supervised:
+    async with supervising(runtime, counting, behind=True) as supervised:
         await supervised.until(SparkReady)
         for seq in range(2):
             supervised.supervisor.notify("executions", "s", Segment("s", seq, False, b"x" * 30))
@@ -157,7 +157,7 @@ async def test_small_segments_are_sent_with_notifications(runtime: Runtime) -> N
 async def test_a_killed_child_is_restarted_and_notified(
     runtime: Runtime,
 ) -> None:
-    async with supervising(runtime, WORKING, ChildPolicy(start_at_once=True)) as supervised:
+    async with supervising(runtime, WORKING, behind=True) as supervised:
         await supervised.until(SparkReady)
         os.kill(supervised.children[0].pid, signal.SIGKILL)
         await supervised.until(ChildExited)
@@ -170,7 +170,7 @@ async def test_a_killed_child_is_restarted_and_notified(
 
 
 async def test_a_child_that_never_starts_is_restarted_with_growing_pauses(runtime: Runtime) -> None:
-    async with supervising(runtime, FAILING, ChildPolicy(start_at_once=True)) as supervised:
+    async with supervising(runtime, FAILING, behind=True) as supervised:
         await supervised.until(ChildExited, 3)
         pauses = [each.restart_ms for each in supervised.messages if isinstance(each, ChildExited)]
         assert pauses[0] < pauses[1] < pauses[2]
@@ -198,9 +198,8 @@ async def test_a_child_that_starts_or_has_work_is_not_idle(
     runtime: Runtime,
 ) -> None:
     slow = WORKING.replace("import json, sys", "import json, sys, time; time.sleep(1)")
-    async with supervising(
-        runtime, slow, ChildPolicy(start_at_once=True, idle_ms=100)
-    ) as supervised:
+    async with supervising(runtime, slow, ChildPolicy(idle_ms=100)) as supervised:
+        supervised.supervisor.notify("executions", "s")
         await supervised.until(SparkReady)  # it took ten times as long
     async with supervising(runtime, WORKING, ChildPolicy(idle_ms=100), behind=True) as supervised:
         await supervised.until(SparkReady)
@@ -212,7 +211,7 @@ async def test_a_child_that_starts_or_has_work_is_not_idle(
 async def test_a_child_that_does_not_start_in_time_is_given_up(runtime: Runtime) -> None:
     silent = "import sys; sys.stdin.read()"
     async with supervising(
-        runtime, silent, ChildPolicy(start_at_once=True, start_timeout_ms=200)
+        runtime, silent, ChildPolicy(start_timeout_ms=200), behind=True
     ) as supervised:
         await supervised.until(ChildExited)
         assert (
@@ -223,7 +222,7 @@ async def test_a_child_that_does_not_start_in_time_is_given_up(runtime: Runtime)
 
 async def test_a_child_that_does_not_read_is_killed_after_some_seconds(runtime: Runtime) -> None:
     began = time.monotonic()
-    async with supervising(runtime, NOT_READING, ChildPolicy(start_at_once=True)) as supervised:
+    async with supervising(runtime, NOT_READING, behind=True) as supervised:
         await supervised.until(SparkReady)
         for number in range(5_000):
             supervised.supervisor.notify("executions", f"stream-{number}")  # more than a pipe holds
@@ -264,7 +263,7 @@ async def test_the_failure_of_a_domain_is_kept_until_that_domain_has_published(
         'print(json.dumps({**failed, "domains": ["search"]}), flush=True)\n'
         "for line in sys.stdin:",
     )
-    async with supervising(runtime, failing, ChildPolicy(start_at_once=True)) as supervised:
+    async with supervising(runtime, failing, behind=True) as supervised:
         await supervised.until(WorkFailed)
         assert supervised.supervisor.failures == {"search": CompactionFailure("Invalid")}
         supervised.supervisor.notify("executions", "stream")

@@ -76,7 +76,7 @@ async def test_a_child_whose_jvm_hangs_is_replaced_and_reported_meanwhile(
     supervisor = SparkSupervisor(
         start,
         runtime,
-        policy=ChildPolicy(start_at_once=True),
+        policy=ChildPolicy(),
         has_backlog=is_behind,
         report=hear,
         failed=lambda operation, problem: heard.append(WorkFailed(operation, str(problem))),

@@ -195,8 +195,8 @@ def _wait_ms(answer: httpx2.Response) -> int | None:
 class RemoteNotifier:
     """Notifies a compactor in another process which streams have new events, at most ten times a second.
 
-    It only makes compaction start sooner, and no request waits for it. A notification that fails is
-    dropped, because the compactor also polls.
+    It only makes compaction start sooner, and no request waits for it. A notification that fails is sent
+    again until it arrives: a compactor without Spark polls only every 20 minutes.
     """
 
     def __init__(self, compactor: RemoteCompactor, runtime: Runtime) -> None:
@@ -225,5 +225,6 @@ class RemoteNotifier:
                 try:
                     await self._compactor.notify(domain, stream)
                 except ArcoError:
+                    self._streams[domain, stream] = None
                     pause_ms = _NOTIFY_PAUSE_AFTER_FAILURE_MS
             await self._runtime.clock.sleep(pause_ms)

@@ -20,6 +20,7 @@ from arco.server.settings import (
     MetadataRetention,
     RowRetention,
     RunRetention,
+    SparkIdleTimeout,
     SparkSettings,
     check_all,
     parse_collect_every,
@@ -45,6 +46,7 @@ def compactor(
     runs: RunRetention | None = None,
     locations: AllowedLocations | None = None,
     spark: SparkSettings | None = None,
+    idle: SparkIdleTimeout | None = None,
     rows: RowRetention | None = None,
     interval: CompactionInterval | None = None,
     once: Flag = False,
@@ -57,8 +59,8 @@ def compactor(
 ) -> None:
     """Run the compactor of one workspace. The service token comes from ARCO_SERVICE_TOKEN.
 
-    It publishes changes of the catalog as the API asks for them, and folds events on Spark as they come,
-    in a separate process that is started again whenever it ends.
+    It publishes changes of the catalog as the API asks for them, and folds events on Spark, in a separate
+    process that is started with the first of them.
 
     Parameters
     ----------
@@ -76,6 +78,8 @@ def compactor(
         Locations outside the store that hold tables, for collecting their garbage.
     spark
         The Spark on which events are compacted.
+    idle
+        How long Spark runs without events.
     rows
         Retention of rows of the event tables.
     interval
@@ -99,8 +103,8 @@ def compactor(
     address, retention = address or WorkspaceAddress(), retention or MetadataRetention()
     runs, locations = runs or RunRetention(), locations or AllowedLocations()
     spark, rows = spark or SparkSettings(), rows or RowRetention()
-    interval = interval or CompactionInterval()
-    check_all(retention, runs, rows, interval)
+    interval, idle = interval or CompactionInterval(), idle or SparkIdleTimeout()
+    check_all(retention, runs, rows, interval, idle)
     if once or rebuild or domain is not None:
         _compact(address, spark, rows, once=once, rebuild=rebuild, domain=domain)
         return
@@ -123,6 +127,7 @@ def compactor(
             runs=runs,
             locations=locations,
             compaction=CompactionSettings(spark, rows, interval),
+            spark_idle_ms=idle.ms(),
             ready=lambda url: (
                 f"The compactor of Arco is ready at {url}, on {store}, "
                 f"for {scope.tenant}/{scope.workspace}."

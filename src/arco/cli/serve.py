@@ -21,9 +21,9 @@ from arco.server.settings import (
     MetadataRetention,
     RowRetention,
     RunRetention,
+    SparkIdleTimeout,
     SparkSettings,
     check_all,
-    parse_spark_idle,
 )
 from arco.server.workspace_address import KEY_FILE, WorkspaceAddress
 
@@ -91,7 +91,7 @@ def up(
     runs: RunRetention | None = None,
     locations: AllowedLocations | None = None,
     spark: SparkSettings | None = None,
-    spark_idle: Annotated[float, Parameter(metavar="MINUTES")] = 10,
+    idle: SparkIdleTimeout | None = None,
     rows: RowRetention | None = None,
     interval: CompactionInterval | None = None,
     sample: Flag = False,
@@ -114,9 +114,8 @@ def up(
         Where tables may be stored outside the store.
     spark
         The Spark on which events are compacted.
-    spark_idle
-        Stop Spark after this many minutes without events, to free its memory; the next event starts it
-        again. 0 keeps it running.
+    idle
+        How long Spark runs without events.
     rows
         Retention of rows of the event tables.
     interval
@@ -128,8 +127,8 @@ def up(
     retention, runs = retention or MetadataRetention(), runs or RunRetention()
     locations, spark = locations or AllowedLocations(), spark or SparkSettings()
     rows, interval = rows or RowRetention(), interval or CompactionInterval()
-    check_all(listen, retention, runs, locations, spark, rows, interval)
-    spark_idle_ms = parse_spark_idle(spark_idle)
+    idle = idle or SparkIdleTimeout()
+    check_all(listen, retention, runs, locations, idle, spark, rows, interval)
 
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
@@ -142,7 +141,7 @@ def up(
             ServerSettings(listen.auth, retention, locations, runs),
             system_runtime(),
             compaction=CompactionSettings(spark, rows, interval),
-            spark_idle_ms=spark_idle_ms,
+            spark_idle_ms=idle.ms(),
             sample=sample,
             ready=ready_message(address, listen, sample=sample),
         )

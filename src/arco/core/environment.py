@@ -20,6 +20,7 @@ _NAMES = frozenset(
             "LANGUAGE",
             "LD_LIBRARY_PATH",
             "LOGNAME",
+            "MALLOC_ARENA_MAX",
             "PATH",
         ),
         *("PWD", "SHELL", "TEMP", "TMP", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV"),

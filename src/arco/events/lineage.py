@@ -5,17 +5,23 @@ are unknown, or not all are known, there is an edge from table to table. Ids tha
 empty, because keys are never null; the observed names are stored beside them.
 """
 
-import hashlib
 from collections.abc import Iterable
 from datetime import datetime
 from itertools import product
-from typing import Annotated, Literal, NamedTuple
+from typing import NamedTuple
 
-from msgspec import Meta
-
-from arco.core import json
+from arco.events.lineage_payload import (
+    COMPLETE_SOUNDNESS,
+    ColumnEdge,
+    Dataset,
+    LineageInput,
+    LineageObserved,
+    LineageOutput,
+    edge_id,
+    partition_count,
+    table_edge_id,
+)
 from arco.events.partition_key import canonical_partition_key
-from arco.events.payload import Count, Id, Keys, Message, Payload, Text, Timestamp
 from arco.events.projection import EventBatch, EventKind, ProjectedRows, Projection, event_kind
 from arco.fold.tier2 import (
     EDGE_OBSERVATIONS,
@@ -25,111 +31,6 @@ from arco.fold.tier2 import (
     PARTITION_LINEAGE,
 )
 from arco.ledger.envelope import RowVolume
-
-MAX_PARTITION_PAIRS = 10_000
-
-Soundness = Literal["exact", "opaque", "table_only", "declared", "unsupported"]
-COMPLETE_SOUNDNESS = ("exact", "opaque")  # no column edge is missing
-Transformation = Literal[
-    "DIRECT",
-    "AGGREGATE",
-    "EXPRESSION",
-    "CASE",
-    "CAST",
-    "WINDOW",
-    "JOIN",
-    "FILTER",
-    "GROUP_BY",
-    "SORT",
-    "UNKNOWN",
-]
-
-
-class _Dataset(Payload, frozen=True, kw_only=True):
-    """A table, by its id or, if that is unknown, by the observed name."""
-
-    table_id: Id | None = None
-    name: Text | None = None
-    partitions: Keys = ()
-
-    def __post_init__(self) -> None:
-        if self.table_id is None and self.name is None:
-            raise ValueError("an input or output needs table_id or name")
-
-
-class LineageInput(_Dataset, frozen=True, kw_only=True):
-    """A table that was read; `rows` and `bytes` are the totals of all its partitions."""
-
-    version: Id | None = None
-    rows: Count | None = None
-    bytes: Count | None = None
-
-
-class LineageOutput(_Dataset, frozen=True, kw_only=True):
-    """A table that was written."""
-
-
-class ColumnEdge(Payload, frozen=True, kw_only=True):
-    """From a column that was read to a column that was written."""
-
-    source_table_id: Id | None = None
-    source_column_id: Id | None = None
-    source_name: Text | None = None
-    target_table_id: Id | None = None
-    target_column_id: Id | None = None
-    target_name: Text | None = None
-    transformation_type: Transformation = "UNKNOWN"
-    transformation_sql: Message | None = None
-    transform_fingerprint: Id | None = None
-
-
-class LineageObserved(Payload, frozen=True, kw_only=True):
-    """A run read some tables and wrote others."""
-
-    soundness: Soundness
-    inputs: Annotated[tuple[LineageInput, ...], Meta(max_length=1_000)] = ()
-    outputs: Annotated[tuple[LineageOutput, ...], Meta(max_length=1_000)] = ()
-    column_edges: Annotated[tuple[ColumnEdge, ...], Meta(max_length=10_000)] = ()
-    pipeline_id: Id | None = None
-    execution_id: Id | None = None
-    task_id: Id | None = None
-    attempt_id: Id | None = None
-    observed_at: Timestamp | None = None
-
-    def __post_init__(self) -> None:
-        for edge in self.column_edges:
-            if edge.source_column_id is None and edge.source_name is None:
-                raise ValueError("an edge needs source_column_id or source_name")
-            if edge.target_column_id is None and edge.target_name is None:
-                raise ValueError("an edge needs target_column_id or target_name")
-        pairs = _partition_count(self.inputs) * _partition_count(self.outputs)
-        if pairs > MAX_PARTITION_PAIRS:
-            raise ValueError(
-                f"an observation has at most {MAX_PARTITION_PAIRS} pairs of partitions, this one has "
-                f"{pairs}; send one event for each output"
-            )
-
-
-def _partition_count(datasets: Iterable[_Dataset]) -> int:
-    """The number of partitions; a dataset that names none counts as one."""
-    return sum(max(len(each.partitions), 1) for each in datasets)
-
-
-def edge_id(edge: ColumnEdge) -> str:
-    """The identity of a column edge; a column without an id is identified by its table and name."""
-    source = edge.source_column_id or (edge.source_table_id, edge.source_name)
-    target = edge.target_column_id or (edge.target_table_id, edge.target_name)
-    return _hash(source, target, edge.transformation_type, edge.transform_fingerprint)
-
-
-def table_edge_id(edge: ColumnEdge) -> str:
-    """The identity of an edge between tables, whose names are stored in the columns' fields.
-
-    Only the id distinguishes it from an edge between columns of which only the names are known.
-    """
-    source = edge.source_table_id or [edge.source_name]
-    target = edge.target_table_id or [edge.target_name]
-    return _hash(source, target)
 
 
 def _edges(payload: LineageObserved) -> dict[str, ColumnEdge]:
@@ -156,10 +57,6 @@ def _table_edge(source: LineageInput, target: LineageOutput) -> ColumnEdge:
         target_table_id=target.table_id,
         target_name=target.name,
     )
-
-
-def _hash(*parts: object) -> str:
-    return hashlib.sha256(json.encode(parts)).hexdigest()
 
 
 class _Observed(NamedTuple):
@@ -203,7 +100,7 @@ def _count_observations(observed: LineageObserved) -> RowVolume:
 
 def _count_pairs(observed: LineageObserved) -> RowVolume:
     """A row for each pair of an input partition and an output partition."""
-    read, written = _partition_count(observed.inputs), _partition_count(observed.outputs)
+    read, written = partition_count(observed.inputs), partition_count(observed.outputs)
     key_bytes = written * _key_bytes(observed.inputs) + read * _key_bytes(observed.outputs)
     return RowVolume(read * written, read * written * _context_bytes(observed) + key_bytes)
 
@@ -214,11 +111,11 @@ def _context_bytes(observed: LineageObserved) -> int:
     return sum(len(each or "") for each in ids)
 
 
-def _name_bytes(datasets: Iterable[_Dataset]) -> int:
+def _name_bytes(datasets: Iterable[Dataset]) -> int:
     return sum(len(each.table_id or "") + len(each.name or "") for each in datasets)
 
 
-def _key_bytes(datasets: Iterable[_Dataset]) -> int:
+def _key_bytes(datasets: Iterable[Dataset]) -> int:
     """The text of the partition keys, and the id of the table with each."""
     return sum(
         sum(map(len, each.partitions)) + max(len(each.partitions), 1) * len(each.table_id or "")
@@ -308,7 +205,7 @@ def _pairs(payload: LineageObserved) -> Iterable[_Pair]:
     return pairs.values()
 
 
-def _canonical_keys(dataset: _Dataset) -> list[str]:
+def _canonical_keys(dataset: Dataset) -> list[str]:
     """The partition keys of a dataset, made canonical once for all pairs."""
     return [canonical_partition_key(each) for each in dataset.partitions or ("",)]
 

@@ -6,7 +6,7 @@ need are decoded; the others were checked when the event was accepted.
 """
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -27,6 +27,16 @@ Metrics = Annotated[
     dict[Id, Annotated[str, Meta(max_length=4_096)] | int | float | bool], Meta(max_length=1_000)
 ]
 
+CheckType = Literal[
+    "FRESHNESS",
+    "ROW_COUNT",
+    "NULL_CHECK",
+    "UNIQUE_CHECK",
+    "RANGE_CHECK",
+    "CUSTOM_SQL",
+    "SCHEMA_MATCH",
+]
+
 DECODE_ERRORS = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
 
 
@@ -39,6 +49,19 @@ class Payload(
     gc=False,
 ):
     """The content of an event. docs/reference/event-types.md shows the first line of each docstring."""
+
+
+class ColumnProfile(Payload, frozen=True, kw_only=True):
+    """The profile of one column; values are sent as text."""
+
+    column_id: Id
+    column_name: Id | None = None
+    row_count: Count | None = None
+    null_count: Count | None = None
+    distinct_count: Count | None = None
+    min_value: Text | None = None
+    max_value: Text | None = None
+    size_bytes: Count | None = None
 
 
 class EventLineSource(msgspec.Struct, frozen=True, gc=False):

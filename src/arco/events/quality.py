@@ -3,19 +3,9 @@
 from typing import Literal, TypeVar
 
 from arco.events.partition_key import OptionalPartitionPayload, resolve_partition
-from arco.events.payload import Id, Message, Text, Timestamp
+from arco.events.payload import CheckType, Id, Message, Text, Timestamp
 from arco.events.projection import EventBatch, EventKind, ProjectedRows, Projection, event_kind
 from arco.fold.tier2 import EXECUTIONS_DOMAIN, ORDER, QUALITY_RESULTS
-
-CheckType = Literal[
-    "FRESHNESS",
-    "ROW_COUNT",
-    "NULL_CHECK",
-    "UNIQUE_CHECK",
-    "RANGE_CHECK",
-    "CUSTOM_SQL",
-    "SCHEMA_MATCH",
-]
 
 
 class _OfCheck(OptionalPartitionPayload, frozen=True, kw_only=True):

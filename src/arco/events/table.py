@@ -10,7 +10,7 @@ import pyarrow as pa
 from msgspec import Meta
 
 from arco.core import json
-from arco.events.payload import Count, Id, Payload, Text, Timestamp
+from arco.events.payload import ColumnProfile, Count, Id, Payload, Timestamp
 from arco.events.projection import (
     EventBatch,
     EventKind,
@@ -31,19 +31,6 @@ Figure = Annotated[
 ]  # of a snapshot summary, as its writer recorded it
 
 PROFILER = "profiler"
-
-
-class ColumnProfile(Payload, frozen=True, kw_only=True):
-    """The profile of one column; values are sent as text."""
-
-    column_id: Id
-    column_name: Id | None = None
-    row_count: Count | None = None
-    null_count: Count | None = None
-    distinct_count: Count | None = None
-    min_value: Text | None = None
-    max_value: Text | None = None
-    size_bytes: Count | None = None
 
 
 class TableProfiled(Payload, frozen=True, kw_only=True):

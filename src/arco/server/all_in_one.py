@@ -175,7 +175,7 @@ async def serve_all_in_one(
     runtime: Runtime,
     *,
     compaction: CompactionSettings,
-    spark_idle_ms: float | None,
+    spark_idle_ms: int | None,
     sample: bool,
     ready: Callable[[str], str],
 ) -> None:

@@ -21,9 +21,7 @@ from arco.server.locations import AllowedLocations
 from arco.server.reporting import failure_reporter, log_slow_startup
 from arco.server.settings import CompactionSettings, MetadataRetention, RunRetention, service_token
 from arco.server.spark_supervisor import ChildPolicy, make_event_compaction
-from arco.server.workspace import (
-    open_observed_backend,
-)
+from arco.server.workspace import open_observed_backend
 from arco.server.workspace_address import WorkspaceAddress
 from arco.storage.open import open_store
 from arco.storage.roles import Role
@@ -39,6 +37,7 @@ async def serve_compactor(
     runs: RunRetention,
     locations: AllowedLocations,
     compaction: CompactionSettings,
+    spark_idle_ms: int | None,
     ready: Callable[[str], str],
 ) -> None:
     """Serve the compactor until a signal, with garbage collection if `collect_every_ms` is given."""
@@ -72,7 +71,7 @@ async def serve_compactor(
         store,
         log=log,
         metrics=metrics,
-        policy=ChildPolicy(start_at_once=True),  # warm before the first event
+        policy=ChildPolicy(idle_ms=spark_idle_ms),
         log_spark_output=listen.log_level is LogLevel.DEBUG,
     )
     manifests = manifests_of(store, DOMAIN)

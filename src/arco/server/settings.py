@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from cyclopts import Parameter
 
+from arco.core.duration import parse_duration
 from arco.core.errors import Invalid, Unsupported
 from arco.core.imports import is_spark_installed
 from arco.core.java import WITHOUT_SPARK, check_java
@@ -27,7 +28,6 @@ _MIN_DAYS = 2
 _MIN_RUN_DAYS = 1
 _MAX_DAYS = 36_500
 _MAX_COLLECT_HOURS = 8_760
-_MAX_IDLE_MINUTES = 100_000
 _MAX_COMPACT_SECONDS = 3_600
 _MASTER = re.compile(r"local(\[[0-9*]+(,[0-9]+)?\])?|(spark|k8s)://.+|yarn")
 _REMOTE = re.compile(r"sc://[^/?#]+.*")
@@ -226,6 +226,34 @@ class SparkSettings:
         return ["--master", self.master] if self.remote is None else ["--remote", self.remote]
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class SparkIdleTimeout:
+    """How long Spark runs without events.
+
+    Parameters
+    ----------
+    spark_idle
+        Stop Spark after this long without events, such as 60s or 10m, to free its memory; the next event
+        starts it again. 0 keeps it running.
+    """
+
+    spark_idle: Annotated[str, Parameter(metavar="DURATION")] = "2m"
+
+    def check(self) -> None:
+        """Reject what is no duration."""
+        self.ms()
+
+    def ms(self) -> int | None:
+        """The time in milliseconds, None for ever, or `Invalid`."""
+        if self.spark_idle == "0":
+            return None
+        try:
+            return parse_duration(self.spark_idle[:80]) or None
+        except Invalid as problem:
+            raise Invalid(f"--spark-idle {problem}, or 0 to keep Spark running") from problem
+
+
 @dataclass(frozen=True)
 class CompactionSettings:
     """How events are compacted: on which Spark, how often, and how long their rows are kept."""
@@ -258,15 +286,6 @@ def parse_collect_every(hours: float) -> int | None:
             "6 is a good one"
         )
     return max(1, round(hours * 3_600_000)) if hours else None
-
-
-def parse_spark_idle(minutes: float) -> float | None:
-    """How long Spark may idle in milliseconds, None for ever, or `Invalid`."""
-    if not 0 <= minutes <= _MAX_IDLE_MINUTES:
-        raise Invalid(
-            f"--spark-idle takes 0 (never) to {_MAX_IDLE_MINUTES} minutes, not {minutes:g}"
-        )
-    return minutes * 60_000 or None
 
 
 def require_spark() -> None:

@@ -59,9 +59,8 @@ _REASONS: dict[CompactionState, str] = {
 
 @dataclass(frozen=True)
 class ChildPolicy:
-    """When a child starts, how long it may idle (None: for ever), and how long it may take to start."""
+    """How long a child may idle (None: for ever), and how long it may take to start."""
 
-    start_at_once: bool = False
     idle_ms: float | None = None
     start_timeout_ms: float = 10 * 60_000
 
@@ -144,8 +143,6 @@ class SparkSupervisor:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Supervise beside a block; the child ends with it."""
-        if self._policy.start_at_once:
-            self._notified.set()
         tasks = self._runtime.tasks
         watch_ledger = partial(
             repeat,

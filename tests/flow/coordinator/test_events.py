@@ -3,8 +3,8 @@
 import msgspec
 
 from arco.core import json
-from arco.events.lineage import LineageInput, LineageObserved, LineageOutput
-from arco.events.table import ColumnProfile
+from arco.events.lineage_payload import LineageInput, LineageObserved, LineageOutput
+from arco.events.payload import ColumnProfile
 from arco.flow.coordinator.messages import AttemptOutcome, CheckOutcome, OutputResult, TaskStatus
 from arco.flow.define.fingerprint import changed_parts
 from arco.flow.plan.input_fingerprint import input_fingerprint, material_digest

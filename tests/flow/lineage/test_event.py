@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from arco.events.lineage import ColumnEdge, LineageObserved, edge_id
+from arco.events.lineage_payload import ColumnEdge, LineageObserved, edge_id
 from arco.flow.lineage import (
     Dataset,
     LineageObservation,

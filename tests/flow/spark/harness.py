@@ -17,9 +17,9 @@ from arco.flow.coordinator.messages import (
 )
 from arco.flow.coordinator.run_state import attempt_id_of
 from arco.flow.define import Project, find_problems, load_project
-from arco.flow.define.table_name import qualified_name
 from arco.flow.plan.keys import task_key
 from arco.flow.spark.executor import SparkExecutor
+from arco.flow.table_name import qualified_name
 from tests.flow.spark.shared_spark import SharedSpark
 
 NOW_MS = 1_768_000_000_000  # 2026-01-09T23:06:40Z

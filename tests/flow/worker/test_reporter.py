@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from arco.core.errors import ArcoError, Invalid, NotFound, Unavailable
-from arco.events.table import ColumnProfile
+from arco.events.payload import ColumnProfile
 from arco.flow.coordinator.messages import (
     AttemptOutcome,
     AttemptReport,

@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arco.events.lineage import ColumnEdge, edge_id, table_edge_id
+from arco.events.lineage_payload import ColumnEdge, edge_id, table_edge_id
 from arco.fold.tier2 import LINEAGE_EDGES
 from arco.query.lineage.graph import BY_ID, EDGE_COLUMNS, INFLUENCES, LineageGraph, build_graph
 from arco.query.lineage.traversal import NONE, UNREACHED, find_impact, outdated_edges, walk

@@ -61,9 +61,9 @@ def partitions(
     from arco.cli.flow.project import load
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
-    from arco.flow.define.table_name import qualified_name
     from arco.flow.plan.graph import suggest
     from arco.flow.plan.keys import short_name
+    from arco.flow.table_name import qualified_name
 
     loaded, runtime, name = load(project, format_), system_runtime(), qualified_name(table)
     if name not in loaded.project.tables:
@@ -162,8 +162,8 @@ def clear(
     from arco.cli.output import print_document
     from arco.core.runtime import system_runtime
     from arco.core.tasks import run
-    from arco.flow.define.table_name import qualified_name
     from arco.flow.plan.keys import short_name
+    from arco.flow.table_name import qualified_name
 
     if not partitions:
         raise Invalid("no partition is named: arco partitions clear silver.orders ds=2026-01-15")

@@ -21,9 +21,8 @@ from arco.core.clock import utc
 from arco.core.errors import Invalid
 from arco.flow.coordinator.messages import RunView, TaskView
 from arco.flow.coordinator.ports import Coordinator
-from arco.flow.coordinator.submission import restrict_plan
 from arco.flow.define.project import Project
-from arco.flow.plan.plan import Plan, PlannedTask, Reason
+from arco.flow.plan.plan import Plan, PlannedTask, Reason, restrict_plan
 from arco.flow.plan.table_state import PlanningState
 
 if TYPE_CHECKING:

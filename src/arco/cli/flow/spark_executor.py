@@ -15,8 +15,8 @@ from arco.flow.coordinator.messages import AttemptOutcome, LeasedTask
 from arco.flow.define import AssetDef, CheckDef, Project
 from arco.flow.define.check_rules import QueryRule, References
 from arco.flow.define.sql_query import find_tables
-from arco.flow.define.table_name import qualified_name
 from arco.flow.plan.plan import Plan
+from arco.flow.table_name import qualified_name
 from arco.flow.worker.ports import AttemptContext
 
 if TYPE_CHECKING:

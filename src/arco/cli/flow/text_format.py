@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from arco.core.clock import utc
-from arco.flow.duration import rough_duration
+from arco.core.duration import rough_duration
 
 
 def format_duration(ms: float | None) -> str:

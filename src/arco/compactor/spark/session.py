@@ -32,10 +32,20 @@ _SQL = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "4",  # blobs of megabytes
     "spark.sql.session.timeZone": "UTC",
 }
+# The JVM only moves blobs, and workers do the rest. So it gains nothing from an optimising compiler or a
+# parallel collector, nor from the memory that Java takes by default because the machine has it. The heap
+# grows to its limit if blobs need it.
+_JAVA_OPTIONS = " ".join(
+    (
+        *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
+        *("-Xms64m", "-Xmn16m", "-XX:MinHeapFreeRatio=20", "-XX:MaxHeapFreeRatio=40"),
+        "-XX:MetaspaceSize=128m",  # what Spark's classes take; below it each growth is a full collection
+    )
+)
+_MALLOC_ARENAS = "2"  # glibc keeps freed memory in up to 8 for each core
 _OWN = {
     "spark.app.name": "arco-compactor",
-    # A JVM that only moves blobs gains nothing from an optimising compiler or a parallel collector.
-    "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.defaultJavaOptions": _JAVA_OPTIONS,
     "spark.log.level": "ERROR",
     "spark.python.daemon.module": "arco.compactor.spark.daemon",
     "spark.python.worker.reuse": "true",
@@ -81,7 +91,7 @@ def open_session(
     try:
         if remote:
             return builder.remote(remote).getOrCreate()
-        _set_for_workers(master)
+        _set_for_children(master)
         environment = dict(os.environ)
         if store_scheme is not None:
             environment = compaction_environment(environment, store_scheme)
@@ -92,8 +102,9 @@ def open_session(
         raise Unavailable(f"Spark at {spark_url} could not be reached or started") from problem
 
 
-def _set_for_workers(master: str) -> None:
-    """Set environment variables of Spark's Python workers, unless they are set."""
+def _set_for_children(master: str) -> None:
+    """Set environment variables of the JVM and of Spark's Python workers, unless they are set."""
+    os.environ.setdefault("MALLOC_ARENA_MAX", _MALLOC_ARENAS)
     if master.startswith(("local", "spark://")):
         # Workers on this machine use the Python of this process; a cluster has its own.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -7,9 +7,8 @@ import msgspec
 from msgspec import Meta
 
 from arco.catalog.publication import DispatchedAttempt
-from arco.events.lineage import LineageObserved
-from arco.events.quality import CheckType
-from arco.events.table import ColumnProfile
+from arco.events.lineage_payload import LineageObserved
+from arco.events.payload import CheckType, ColumnProfile
 from arco.flow.plan.plan import Plan
 from arco.flow.plan.table_state import ColumnChange
 

@@ -8,7 +8,7 @@ them has appended must not be appended again. So a retry comes after all of them
 of them is active no other starts.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import get_args
 
 import msgspec
@@ -25,7 +25,7 @@ from arco.flow.coordinator.ports import EventWriter, Fences, nothing_to_retry, r
 from arco.flow.coordinator.recovery import RunRecovery
 from arco.flow.coordinator.run_state import RunState
 from arco.flow.coordinator.state import CoordinatorState
-from arco.flow.plan.plan import Plan
+from arco.flow.plan.plan import Plan, restrict_plan
 
 
 class RunSubmission:
@@ -189,16 +189,6 @@ def _rest_request(run: ActiveRun, worker: str, plan: Plan | None) -> RunRequest:
     return msgspec.structs.replace(
         request, plan=plan, worker=worker, after=(*request.after, run.run_id)
     )
-
-
-def restrict_plan(plan: Plan, keys: Collection[str]) -> Plan:
-    """A plan of only these tasks, without dependencies on others."""
-    tasks = tuple(
-        msgspec.structs.replace(task, deps=tuple(dep for dep in task.deps if dep in keys))
-        for task in plan.tasks
-        if task.key in keys
-    )
-    return msgspec.structs.replace(plan, tasks=tasks)
 
 
 def _check_retry_plan(run: ActiveRun, plan: Plan, rest: set[str]) -> None:

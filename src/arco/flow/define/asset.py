@@ -13,6 +13,7 @@ from arco.flow.define.declarations import (
     SourceLine,
     current_declarations,
     declared_at,
+    declared_name,
     reject_missing_call,
     report_problem,
     require_plain_function,
@@ -39,8 +40,8 @@ from arco.flow.define.options import (
     parse_partitions,
     with_on_change,
 )
-from arco.flow.define.table_name import base_name, declared_name
 from arco.flow.partition import Partitions
+from arco.flow.table_name import base_name
 
 F = TypeVar("F", bound=Callable[..., object])
 

@@ -17,12 +17,13 @@ from arco.flow.define.declarations import (
     SourceLine,
     current_declarations,
     declared_at,
+    declared_name,
     reject_missing_call,
     report_problem,
     require_plain_function,
 )
 from arco.flow.define.sql_query import find_tables
-from arco.flow.define.table_name import declared_name, qualified_name
+from arco.flow.table_name import qualified_name
 
 Severity = Literal["error", "warn"]
 F = TypeVar("F", bound=Callable[..., object])

@@ -17,9 +17,8 @@ from arco.flow.define.check_rules import (
     name_check,
     parse_severity,
 )
-from arco.flow.define.declarations import declared_at, report_problem
+from arco.flow.define.declarations import declared_at, declared_name, report_problem
 from arco.flow.define.options import duration_ms
-from arco.flow.define.table_name import declared_name
 
 Bound = float | int | str
 

@@ -15,6 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from arco.core.errors import Invalid
+from arco.flow.table_name import qualified_name
 
 if TYPE_CHECKING:
     from arco.flow.define.asset import AssetDef, TaskDef
@@ -156,3 +157,15 @@ def require_plain_function(function: Callable[..., object]) -> None:
         report_problem(f"{name!r} is an `async def`, which is never awaited: write a plain `def`")
     elif inspect.isgeneratorfunction(function):
         report_problem(f"{name!r} has a `yield`, so calling it does nothing: write `return`")
+
+
+def declared_name(name: object) -> str:
+    """The qualified name of a table in a declaration; a wrong name is reported and returned unchanged."""
+    if not isinstance(name, str):
+        report_problem(f"the name of a table is a text such as 'silver.orders', not {name!r}")
+        return repr(name)
+    try:
+        return qualified_name(name)
+    except Invalid as wrong:
+        report_problem(str(wrong))
+        return name

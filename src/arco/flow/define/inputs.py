@@ -12,6 +12,7 @@ from arco.flow.define.declarations import (
     SourceLine,
     current_declarations,
     declared_at,
+    declared_name,
     report_problem,
 )
 from arco.flow.define.options import (
@@ -20,7 +21,6 @@ from arco.flow.define.options import (
     execution_options,
     parse_partitions,
 )
-from arco.flow.define.table_name import declared_name
 from arco.flow.partition import Mapping, Partitions, all_partitions, custom, latest, offset, window
 from arco.flow.partition.mapping import KeyFunction
 

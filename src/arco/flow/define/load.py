@@ -26,8 +26,8 @@ from arco.flow.define.options import SETTINGS_FILE, UNPARTITIONED
 from arco.flow.define.project import Project
 from arco.flow.define.settings import read_settings
 from arco.flow.define.sql import load_sql
-from arco.flow.define.table_name import base_name
 from arco.flow.partition import Mapping, Partitions, default_mapping
+from arco.flow.table_name import base_name
 
 
 def load_project(

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from arco.catalog.name import check_tags
+from arco.core.duration import parse_duration
 from arco.core.errors import Invalid
 from arco.flow.define.declarations import current_declarations, report_problem
-from arco.flow.duration import parse_duration
 from arco.flow.partition import Dimension, Partitions
 
 

@@ -29,14 +29,15 @@ from arco.flow.define.declarations import (
     SourceLine,
     current_declarations,
     declared_at,
+    declared_name,
     problem_at,
     report_problem,
 )
 from arco.flow.define.inputs import InputDef, mapping_from_options, missing_from_option
 from arco.flow.define.options import Mode, PartitionsOption, Retry, merge, retry_from_config
 from arco.flow.define.sql_query import SqlSyntaxError, TableReference, find_table_references
-from arco.flow.define.table_name import declared_name, qualified_name
 from arco.flow.partition import Daily, Dimension, Dynamic, Hourly, Monthly, Static, Weekly
+from arco.flow.table_name import qualified_name
 
 _HEADER = re.compile(r"\A\s*/\*---[ \t]*\n?(?P<yaml>.*?)[ \t]*---\*/", re.DOTALL)
 _DIMENSIONS: dict[str, Callable[..., Dimension]] = {

@@ -8,7 +8,7 @@ derivation of each field, for as long as the plan only accesses single fields of
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from arco.events.lineage import Transformation
+from arco.events.lineage_payload import Transformation
 from arco.flow.lineage.observation import Dataset
 
 _STRENGTH: dict[Transformation, int] = {

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from arco.events.lineage import (
+from arco.events.lineage_payload import (
     MAX_PARTITION_PAIRS,
     ColumnEdge,
     LineageInput,

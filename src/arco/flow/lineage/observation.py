@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from arco.events.lineage import Soundness, Transformation
+from arco.events.lineage_payload import Soundness, Transformation
 
 EVERY_COLUMN = "*"
 MAX_EDGES = 10_000  # as many as one event holds

@@ -6,7 +6,7 @@ otherwise its inputs pass through. Either way the lineage is marked as unsupport
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from arco.events.lineage import Transformation
+from arco.events.lineage_payload import Transformation
 from arco.flow.lineage.column_origins import (
     Derivation,
     PlanColumn,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from arco.events.lineage import Soundness
+from arco.events.lineage_payload import Soundness
 from arco.flow.lineage.column_origins import PlanColumn, PlanColumns
 from arco.flow.lineage.fingerprint import fingerprint_of
 from arco.flow.lineage.observation import EVERY_COLUMN, MAX_EDGES, ObservedEdge

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from arco.core.errors import Unavailable
-from arco.events.lineage import Soundness, Transformation
+from arco.events.lineage_payload import Soundness, Transformation
 from arco.flow.lineage.column_origins import (
     Derivation,
     PlanColumn,

@@ -12,8 +12,8 @@ from functools import cached_property, lru_cache
 from typing import ClassVar, Self
 from zoneinfo import ZoneInfo
 
+from arco.core.duration import parse_duration
 from arco.core.errors import Invalid
-from arco.flow.duration import parse_duration
 from arco.flow.partition.dimension import (
     NO_DYNAMIC_VALUES,
     DynamicValues,

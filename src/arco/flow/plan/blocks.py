@@ -13,10 +13,10 @@ from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
+from arco.core.duration import print_duration, rough_duration
 from arco.core.errors import Invalid
 from arco.events.partition_key import parse_partition_key
 from arco.flow.define.asset import AssetDef
-from arco.flow.duration import print_duration, rough_duration
 from arco.flow.partition import Partitions
 from arco.flow.partition.time_dimension import TimeDimension
 from arco.flow.plan.context import PlanningContext, TableIndex

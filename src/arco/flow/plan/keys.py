@@ -14,7 +14,7 @@ from datetime import date
 from typing import NamedTuple
 
 from arco.events.partition_key import format_partition_key, parse_partition_key
-from arco.flow.define.table_name import DEFAULT_CATALOG, full_name
+from arco.flow.table_name import DEFAULT_CATALOG, full_name
 
 MAX_KEY = 255  # the limit of the event field that names a task
 

@@ -4,6 +4,7 @@ The partitions that tasks read are stored once for all tasks that read the same,
 thousands of tasks read a complete table stays small. The document is the same text for the same plan.
 """
 
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
@@ -130,6 +131,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def plan_id(self) -> str:
         """The SHA-256 of the JSON, which has the same bytes for the same plan."""
         return sha256_hex(msgspec.json.encode(self, order="deterministic"))
+
+
+def restrict_plan(plan: Plan, keys: Collection[str]) -> Plan:
+    """A plan of only these tasks, without dependencies on others."""
+    tasks = tuple(
+        msgspec.structs.replace(task, deps=tuple(dep for dep in task.deps if dep in keys))
+        for task in plan.tasks
+        if task.key in keys
+    )
+    return msgspec.structs.replace(plan, tasks=tasks)
 
 
 def plan_document(plan: Plan) -> dict[str, Json]:

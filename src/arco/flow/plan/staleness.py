@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from arco.core.duration import print_duration, rough_duration
 from arco.flow.define.asset import AssetDef
 from arco.flow.define.check_rules import Freshness
-from arco.flow.duration import print_duration, rough_duration
 from arco.flow.partition.time_dimension import TimeDimension
 from arco.flow.plan.context import InputPartitions, TableIndex
 from arco.flow.plan.graph import MakerDef

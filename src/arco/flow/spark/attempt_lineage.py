@@ -12,14 +12,14 @@ from urllib.parse import urlsplit
 from pyspark.sql import DataFrame, SparkSession
 
 from arco.core.clock import utc
-from arco.events.lineage import LineageInput, LineageObserved, LineageOutput
+from arco.events.lineage_payload import LineageInput, LineageObserved, LineageOutput
 from arco.flow.coordinator.messages import LeasedTask
 from arco.flow.define import AssetDef, TaskDef
-from arco.flow.define.table_name import qualified_name
 from arco.flow.lineage import Dataset, LineageObservation, ReadFact, ResolvedTable, to_event
 from arco.flow.lineage.partition_text import MAX_PARTITIONS
 from arco.flow.spark.lineage import Capture
 from arco.flow.spark.table_format import TableContext
+from arco.flow.table_name import qualified_name
 from arco.flow.worker.ports import CatalogTable
 
 _MAX_NOTE_CHARS = 1_000

@@ -12,7 +12,8 @@ from operator import or_
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from arco.events.quality import CheckType
+from arco.core.duration import rough_duration
+from arco.events.payload import CheckType
 from arco.flow.coordinator.messages import CheckOutcome
 from arco.flow.define.check_rules import (
     AcceptedValues,
@@ -29,7 +30,6 @@ from arco.flow.define.check_rules import (
     Unique,
 )
 from arco.flow.define.sql_query import tokenize
-from arco.flow.duration import rough_duration
 from arco.flow.spark.jvm import quote_name
 
 ROWS = "rows"

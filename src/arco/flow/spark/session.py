@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 from arco.core.environment import pipeline_environment, started_with
 from arco.core.errors import Unavailable, Unsupported
 from arco.core.java import check_java, quieten_gateway
-from arco.flow.define.table_name import DEFAULT_CATALOG
 from arco.flow.spark.jars import SPARK_PACKAGE, VARIABLE, WITHOUT_IT, Jars
 from arco.flow.spark.jvm import java_message
+from arco.flow.table_name import DEFAULT_CATALOG
 
 LOCAL = "local[*]"
 MEMORY = "2g"

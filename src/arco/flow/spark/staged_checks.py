@@ -26,7 +26,6 @@ from arco.flow.define.check_rules import (
     RowCount,
     Unique,
 )
-from arco.flow.define.table_name import base_name
 from arco.flow.spark.failing_rows import (
     MASK,
     MAX_ROWS,
@@ -55,6 +54,7 @@ from arco.flow.spark.running_attempt import RunningAttempt
 from arco.flow.spark.staging import StagedOutput
 from arco.flow.spark.table_format import TableContext
 from arco.flow.spark.user_code import replace_tables
+from arco.flow.table_name import base_name
 from arco.flow.worker.ports import CatalogTable, TaskCatalog
 
 _MAX_LOGGED_BYTES = 65_536  # of failing rows, in all checks of an attempt

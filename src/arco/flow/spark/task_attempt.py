@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from arco.core.clock import Clock
 from arco.core.errors import ArcoError, Invalid
-from arco.events.lineage import LineageObserved
+from arco.events.lineage_payload import LineageObserved
 from arco.events.partition_key import parse_partition_key
 from arco.flow.coordinator.messages import AttemptOutcome, OutputResult, TaskStatus
 from arco.flow.define import Project, TaskDef

@@ -26,9 +26,9 @@ from arco.core.errors import (
 )
 from arco.flow.coordinator.messages import AttemptOutcome, OutputResult, TaskStatus
 from arco.flow.define.declarations import SourceLine, relative_file
-from arco.flow.define.table_name import base_name, qualified_name
 from arco.flow.spark.jvm import JvmError, java_errors, java_message
 from arco.flow.spark.session import NoSpark
+from arco.flow.table_name import base_name, qualified_name
 from arco.flow.worker.outcome import escape_text
 from arco.flow.worker.ports import CatalogTable
 

@@ -17,8 +17,8 @@ from pyspark.sql.udf import UserDefinedFunction
 from arco.core.errors import Invalid
 from arco.flow.define import AssetDef, Context, TaskDef
 from arco.flow.define.sql_query import SqlToken, TableReference, find_table_references, tokenize
-from arco.flow.define.table_name import base_name, full_name
 from arco.flow.spark.jvm import java_session, jvm_of, quote_name
+from arco.flow.table_name import base_name, full_name
 
 _VIEW = "arco_input"
 # What may follow a table, and is no alias of it.

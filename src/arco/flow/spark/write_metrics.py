@@ -18,7 +18,7 @@ from pyspark.sql.types import (
 )
 
 from arco.core.errors import Invalid
-from arco.events.table import ColumnProfile
+from arco.events.payload import ColumnProfile
 from arco.flow.spark.failing_rows import MASK
 from arco.flow.spark.jvm import java_message, quote_name
 from arco.flow.spark.row_checks import ROWS, Metrics, RowChecks, count_of, optional_text

@@ -12,8 +12,8 @@ from typing import SupportsFloat
 import msgspec
 
 from arco.core import json
+from arco.core.duration import print_duration
 from arco.flow.coordinator.messages import AttemptOutcome, LeasedTask, TaskStatus
-from arco.flow.duration import print_duration
 
 
 class StopReason(StrEnum):

@@ -25,7 +25,7 @@ from arco.catalog.reader import SnapshotReader
 from arco.catalog.snapshot import Snapshot
 from arco.core import json
 from arco.core.hashing import sha256_hex
-from arco.events.lineage import COMPLETE_SOUNDNESS
+from arco.events.lineage_payload import COMPLETE_SOUNDNESS
 from arco.fold.fold import retain
 from arco.fold.tier1 import DOMAIN
 from arco.fold.tier2 import (

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arco.events.lineage import ColumnEdge, table_edge_id
+from arco.events.lineage_payload import ColumnEdge, table_edge_id
 
 Indices = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

@@ -2,8 +2,8 @@
 
 import pytest
 
+from arco.core.duration import parse_duration, print_duration, rough_duration
 from arco.core.errors import Invalid
-from arco.flow.duration import parse_duration, print_duration, rough_duration
 
 
 @pytest.mark.parametrize(

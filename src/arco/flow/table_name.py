@@ -2,21 +2,8 @@
 
 from arco.catalog.name import parse_dotted, print_dotted
 from arco.core.errors import Invalid
-from arco.flow.define.declarations import report_problem
 
 DEFAULT_CATALOG = "default"
-
-
-def declared_name(name: object) -> str:
-    """The qualified name of a table in a declaration; a wrong name is reported and returned unchanged."""
-    if not isinstance(name, str):
-        report_problem(f"the name of a table is a text such as 'silver.orders', not {name!r}")
-        return repr(name)
-    try:
-        return qualified_name(name)
-    except Invalid as wrong:
-        report_problem(str(wrong))
-        return name
 
 
 def qualified_name(name: str) -> str:
