@@ -50,10 +50,10 @@ def test_the_time_of_a_child_that_has_ended_still_counts_for_the_tree() -> None:
     with _parent() as process:
         with Meter(process.pid) as meter:
             child_s = _step(process)
-        assert child_s >= 0.2
-        assert meter.cpu_s >= child_s - 0.02  # the counters are in ticks
-        assert cpu_s(process.pid) >= child_s - 0.02
-        assert meter.root_cpu_s <= meter.cpu_s - child_s + 0.02
+        assert child_s >= 0.15
+        assert meter.cpu_s >= child_s - 0.05  # the counters are in ticks
+        assert cpu_s(process.pid) >= child_s - 0.05
+        assert meter.root_cpu_s <= meter.cpu_s - child_s + 0.05
 
 
 def test_the_tree_has_the_children_that_live_and_their_memory() -> None:
