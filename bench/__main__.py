@@ -24,11 +24,13 @@ from bench import (
     native_creates,
     pacing,
     parallel_partitions,
+    performance_page,
     planning,
     serving,
 )
 from bench.comparison import catalog_servers, compare
 from bench.figure import Figure, print_table
+from bench.performance_page import this_machine
 
 SCRATCH = Path(__file__).parent.parent / ".cache" / "bench"
 
@@ -40,6 +42,8 @@ COMPARISONS = {
     "iceberg_loads": iceberg_paths.LARGE_LOADS,
     "native_creates": native_creates.NATIVE_CREATES,
 }
+# The page on performance is written if all of these have run; it shows the others that did.
+NEEDED_BY_PAGE = {"iceberg_reads", "iceberg_creates", "iceberg_commits", "native_creates"}
 
 
 async def measure(wanted: list[str], runtime: Runtime) -> list[Figure]:
@@ -76,7 +80,7 @@ async def measure(wanted: list[str], runtime: Runtime) -> list[Figure]:
 
 
 def measure_comparisons(names: list[str]) -> list[Figure]:
-    """The figures of these comparisons."""
+    """The figures of these comparisons; writes the page on performance if it has all that it needs."""
     if not names:
         return []
     servers = catalog_servers()
@@ -84,6 +88,10 @@ def measure_comparisons(names: list[str]) -> list[Figure]:
     for name in names:
         print(f"{name} ...", file=sys.stderr, flush=True)
         comparisons += compare(COMPARISONS[name], servers, SCRATCH)
+    if NEEDED_BY_PAGE.issubset(names):
+        text = performance_page.page(names, comparisons, servers, this_machine(SCRATCH))
+        performance_page.PAGE.write_text(text)
+        print(f"{performance_page.PAGE} is written", file=sys.stderr, flush=True)
     return [figure for each in comparisons for figure in each.figures()]
 
 

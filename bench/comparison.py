@@ -56,7 +56,7 @@ class MeasuredPath:
     def goal(self) -> str:
         """In words; empty if there is none."""
         if self.times is not None:
-            floor = f", or {FLOOR_TIMES} x the write" if self.or_floor else ""
+            floor = f" or {FLOOR_TIMES} x write" if self.or_floor else ""
             return f"{self.times:g} x{floor}"
         return "" if self.at_least is None else f"{self.at_least:,.0f}"
 
@@ -148,7 +148,7 @@ class Comparison:
                 self.met,
             ),
             Figure(
-                "  CPU ms, switches a request; peak MB",
+                "  CPU ms, switches each; peak MB",
                 _cost(self.arco),
                 "" if theirs is None else _cost(theirs),
             ),
@@ -266,4 +266,4 @@ def number(value: float) -> str:
 
 
 def _cost(result: Result) -> str:
-    return f"{result.cpu_ms:.3g}; {result.switches:.3g}; {result.peak_rss_mb:,.0f}"
+    return f"{number(result.cpu_ms)}; {number(result.switches)}; {result.peak_rss_mb:,.0f}"

@@ -78,7 +78,8 @@ class Meter:
             count - before.switches.get(thread, 0) for thread, count in after.switches.items()
         )
         busy_s = after.busy_s - before.busy_s - (after.bench_cpu_s - before.bench_cpu_s)
-        self.other_cores = max(0.0, busy_s / (after.time_s - before.time_s))
+        other_cores = busy_s / (after.time_s - before.time_s)
+        self.other_cores = min(max(0.0, other_cores), float(os.cpu_count() or 1))
 
     def _watch_memory(self) -> None:
         while True:

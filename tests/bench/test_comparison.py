@@ -1,13 +1,16 @@
-"""Medians and goals; nothing is measured here."""
+"""Medians, goals and the page that is generated from them; nothing is measured here."""
 
 from collections import Counter
 from dataclasses import replace
 
 import pytest
 
+from bench.__main__ import COMPARISONS, NEEDED_BY_PAGE
 from bench.comparison import (
     ARCO,
+    POLARIS,
     REFERENCE,
+    CatalogServer,
     Comparison,
     MeasuredPath,
     Result,
@@ -16,9 +19,11 @@ from bench.comparison import (
     median_result,
 )
 from bench.load import Load
+from bench.performance_page import PAGE, Machine, page
 
 _RATE = MeasuredPath("path", Unit.REQUESTS, times=2)
 _WAIT = MeasuredPath("path", Unit.P50, times=1.2)
+_MACHINE = Machine(cores=2, memory_gb=8, sync_ms=0.5)
 
 
 def _load(value: float, statuses: dict[int, int] | None = None) -> Load:
@@ -101,3 +106,35 @@ def test_a_write_that_was_refused_or_lost_is_a_missed_promise() -> None:
         result = median_result(path, [Round(_load(1, statuses), lost=lost)])
         figures = Comparison(path, False, {ARCO: result}).figures()
         assert [figure.met for figure in figures if figure.met is not None] == [met]
+
+
+def _goals() -> list[MeasuredPath]:
+    paths = [path for name in COMPARISONS for path in COMPARISONS[name].paths]
+    return [path for path in paths if path.goal]
+
+
+def test_the_generated_page_has_a_row_for_every_goal() -> None:
+    names = (ARCO, REFERENCE, POLARIS)
+    comparisons = [
+        Comparison(path, group.is_native, {name: _result(1) for name in names})
+        for group in COMPARISONS.values()
+        for path in group.paths
+    ]
+    servers = [CatalogServer(name, "1.2.3", lambda _: pytest.fail("not started")) for name in names]
+    text = page(list(COMPARISONS), comparisons, servers, _MACHINE)
+    for path in _goals():
+        assert f"\n| {path.title} | 1 | 1 | 1.00 | {path.goal} | " in text
+    for group in COMPARISONS.values():
+        for path in group.paths:
+            assert path.what in text
+
+
+def test_the_page_in_the_documentation_has_a_row_for_every_goal() -> None:
+    rows = {cells[0]: cells for cells in map(_cells, PAGE.read_text().splitlines())}
+    for path in (path for name in NEEDED_BY_PAGE for path in COMPARISONS[name].paths):
+        assert path.title in rows
+        assert not path.goal or path.goal in rows[path.title]
+
+
+def _cells(line: str) -> list[str]:
+    return line.removeprefix("| ").removesuffix(" |").split(" | ")
