@@ -72,7 +72,7 @@ differential: $(READY) ## Fold random events in different ways and compare the r
 fuzz: setup ## Send REQUESTS=20000 generated requests to the API (schemathesis); fails on any 5xx
 	$(BIN)/python -m tests.api.fuzz --requests $(REQUESTS)
 
-bench: $(READY) ## Print the speed table, each line beside a baseline of the same run; ONLY="name ..."
+bench: $(READY) ## Print the speed table, each line beside a baseline of the same run, write docs/performance.md; ONLY="name ..."
 	@$(MAKE) --no-print-directory $(PEERS_READY) || echo "Dagster and Prefect could not be installed: the table is printed without them."
 	$(BIN)/python -m bench $(ONLY)
 

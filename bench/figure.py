@@ -26,7 +26,7 @@ def print_table(title: str, figures: list[Figure]) -> bool:
     for each in figures:
         mark = {True: "met", False: "[bold red]MISSED[/]", None: ""}[each.met]
         table.add_row(each.what, each.value, each.baseline, each.ratio, each.promised, mark)
-    Console(width=132).print(table)
+    Console(width=150).print(table)
     return all(each.met is not False for each in figures)
 
 

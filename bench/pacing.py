@@ -26,6 +26,7 @@ from bench.event_load import execution_started
 from bench.figure import Figure, percentile
 from bench.load import Connection, request
 from bench.process import arco_up
+from bench.process_tree import cpu_s, process_tree
 from bench.rest import Catalog, new_table
 from tests.faults.running import RunningServer, running_server
 
@@ -38,8 +39,6 @@ _DDL_EVERY_S = 1 / 1.2
 _COMMIT_EVERY_S = 1 / 0.3
 
 _LOOK_EVERY_S = 0.5
-
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
@@ -227,30 +226,17 @@ def _credentials() -> Iterator[None]:
 
 def _spark_cpu_s(server: int) -> float:
     """The processor time of the child that compacts, of its JVM and of Spark's workers."""
-    stats = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        stats[int(path.parent.name)] = (int(fields[1]), sum(map(int, fields[11:15])))
-    below = {server}
-    while grown := {pid for pid, (parent, _) in stats.items() if parent in below} - below:
-        below |= grown
-    children = [pid for pid in below - {server} if _is_compaction(pid, server, stats)]
-    return sum(stats[pid][1] for pid in children) / _TICKS
+    tree = process_tree(server)
+    compacting = {pid for pid in tree if b"tier2-worker" in _command(pid)}
+    first = [pid for pid in compacting if tree[pid].parent not in compacting]
+    return sum(cpu_s(pid) for pid in first)
 
 
-def _is_compaction(pid: int, server: int, stats: dict[int, tuple[int, int]]) -> bool:
-    """Whether a process is the child that compacts, or below it."""
-    while pid in stats and pid != server:
-        try:
-            if b"tier2-worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                return True
-        except OSError:
-            return False
-        pid = stats[pid][0]
-    return False
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # it ended in between
+        return b""
 
 
 def _print_names(names: Counter[tuple[str, str]], seconds: float) -> None:

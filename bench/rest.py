@@ -3,13 +3,14 @@
 import json
 import random
 import time
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
-from bench.load import Connection, request
+from bench.load import Answer, Connection, Load, Plan, Read, Write, load, request
 from bench.process import Server
 
 _BATCH = 500  # snapshots in one commit
@@ -27,29 +28,65 @@ class Table:
 class Catalog:
     """One catalog behind one server."""
 
-    def __init__(self, server: Server, root: str = "", warehouse: str | None = None) -> None:
+    def __init__(
+        self,
+        server: Server,
+        root: str = "",
+        warehouse: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         self.server = server
+        self._headers = dict(headers or {})
         self._rng = random.Random(7)
         asked = "" if warehouse is None else f"?warehouse={quote(warehouse)}"
-        config = self.get(f"{root}/v1/config{asked}")
+        self.config_path = f"{root}/v1/config{asked}"
+        config = self.get(self.config_path)
         prefix = {**config["defaults"], **config["overrides"]}.get("prefix")
         self._namespaces = f"{root}/v1{'' if prefix is None else '/' + prefix}/namespaces"
+
+    def load(
+        self,
+        todo: Read | Write,
+        *,
+        connections: int,
+        seconds: float = 0.0,
+        count: int | None = None,
+        warm_s: float = 0.0,
+    ) -> Load:
+        """The server under a load."""
+        plan = Plan(
+            port=self.server.port,
+            connections=connections,
+            seconds=seconds,
+            count=count,
+            warm_s=warm_s,
+            headers=self._headers,
+            read=todo if isinstance(todo, Read) else None,
+            write=todo if isinstance(todo, Write) else None,
+        )
+        return load(self.server, plan)
 
     def call(self, method: str, path: str, document: object = None) -> Any:
         """The answer, which must be a success."""
         body = b"" if document is None else json.dumps(document).encode()
-        status, _, answer = self._ask(request(method, path, {}, body))
-        if status != 200:
-            raise AssertionError(f"{method} {path}: {status} {answer[:300]!r}")
-        return json.loads(answer)
+        answer = self._ask(request(method, path, self._headers, body))
+        if answer.status not in {200, 201}:
+            raise AssertionError(f"{method} {path}: {answer.status} {answer.body[:300]!r}")
+        return json.loads(answer.body)
 
     def get(self, path: str) -> Any:
         """A document."""
         return self.call("GET", path)
 
     def etag(self, path: str) -> str:
-        """The version of what a path leads to."""
-        return self._ask(request("GET", path, {}))[1][b"etag"].decode()
+        """The version of what a path leads to; empty if the server does not answer 304 to it."""
+        etag = self._ask(request("GET", path, self._headers)).header("etag")
+        known = {**self._headers, "If-None-Match": etag}
+        return etag if etag and self._ask(request("GET", path, known)).status == 304 else ""
+
+    def namespace(self, name: str) -> str:
+        """Where a namespace is."""
+        return f"{self._namespaces}/{name}"
 
     def make_namespace(self, name: str) -> None:
         """Make a namespace."""
@@ -57,7 +94,7 @@ class Catalog:
 
     def tables(self, namespace: str) -> str:
         """Where the tables of a namespace are."""
-        return f"{self._namespaces}/{namespace}/tables"
+        return f"{self.namespace(namespace)}/tables"
 
     def make_table(self, namespace: str, name: str) -> Table:
         """Make a table of nine columns."""
@@ -81,7 +118,7 @@ class Catalog:
             requirement = {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": base}
             self.call("POST", table.path, {"requirements": [requirement], "updates": updates})
 
-    def _ask(self, raw: bytes) -> tuple[int, dict[bytes, bytes], bytes]:
+    def _ask(self, raw: bytes) -> Answer:
         """One request on a connection of its own: one that is kept idle is closed by the server."""
         with closing(Connection(self.server.port)) as connection:
             connection.send(raw)

@@ -1,13 +1,10 @@
 """`arco up` as a process on a local directory, asked by another one: lists, cached reads, and its start."""
 
 import contextlib
-import json
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,7 +15,7 @@ from bench.bare_server import Canned
 from bench.catalog_ddl import LARGE
 from bench.figure import Figure, percentile
 from bench.fill import CATALOG, Shape, filled, schema_name, table_name
-from bench.http_client import Connection, get
+from bench.load import Connection, Load, Plan, Read, load, request
 from bench.process import Server, arco_up, first_line, running
 
 MILLION = Shape(tables=1_000_000, schemas=1_000, columns=0)
@@ -44,8 +41,8 @@ async def run(runtime: Runtime, scratch: Path) -> list[Figure]:
 def _lists(root: Path) -> list[Figure]:
     pages = [f"{_tables(number)}?page_size=100" for number in range(MILLION.schemas)]
     with arco_up(root) as server:
-        first_ms = _times(server.port, pages)
-        again_ms = _times(server.port, [pages[1]] * 1_000)
+        first_ms = _times(server, pages)
+        again_ms = _times(server, [pages[1]] * 1_000)
     p50 = percentile(first_ms, 0.5)
     return [
         Figure(
@@ -72,7 +69,7 @@ def _cached_reads(root: Path, scratch: Path) -> list[Figure]:
                 ours.append(_load(server, path))
                 bare.append(_load(bare_server, path))
     rate, baseline = (percentile([each.rate for each in loads], 0.5) for loads in (ours, bare))
-    work, least = (percentile([each.cpu_us for each in loads], 0.5) for loads in (ours, bare))
+    work, least = (percentile([each.cpu_ms for each in loads], 0.5) for loads in (ours, bare))
     return [
         Figure(
             "cached table read, requests/s (baseline: bare Starlette, same bytes)",
@@ -84,8 +81,8 @@ def _cached_reads(root: Path, scratch: Path) -> list[Figure]:
         ),
         Figure(
             "  processor time of the server, µs a request",
-            f"{work:.0f}",
-            f"{least:.0f}",
+            f"{work * 1000:.0f}",
+            f"{least * 1000:.0f}",
             f"{least / work:.0%}",
         ),
     ]
@@ -113,14 +110,6 @@ def _start_s(root: Path) -> float:
         return time.perf_counter() - began
 
 
-@dataclass(frozen=True)
-class _Load:
-    """What came of one round of requests."""
-
-    rate: float
-    cpu_us: float  # of the server, for each request
-
-
 @contextlib.contextmanager
 def _bare(canned: Path) -> Iterator[Server]:
     command = [sys.executable, "-m", "bench.bare_server", str(canned)]
@@ -130,29 +119,25 @@ def _bare(canned: Path) -> Iterator[Server]:
 
 def _canned(port: int, path: str) -> Canned:
     """What our server answers, for another to answer too."""
-    connection = Connection(port)
-    connection.ask(get(path))
-    head, _, body = connection.answer().partition(b"\r\n\r\n")
-    lines = (line.split(": ", 1) for line in head.decode("latin-1").split("\r\n")[1:])
+    with contextlib.closing(Connection(port)) as connection:
+        connection.send(request("GET", path, {}))
+        answer = connection.answer()
+    lines = (line.split(": ", 1) for line in answer.head.decode("latin-1").split("\r\n")[1:])
     headers = {name: value for name, value in lines if name not in {"date", "content-length"}}
-    return Canned(path=_TEMPLATE, headers=headers, body=body)
+    return Canned(path=_TEMPLATE, headers=headers, body=answer.body)
 
 
-def _load(server: Server, path: str) -> _Load:
-    before_s = server.cpu_s()
-    output = _client(server.port, "rate", str(_SECONDS), str(_CONNECTIONS), path)
-    answered, rate = msgspec.json.decode(output, type=tuple[int, float])
-    return _Load(rate, (server.cpu_s() - before_s) / answered * 1e6)
+def _load(server: Server, path: str) -> Load:
+    read = Read(paths=(path,))
+    return load(
+        server, Plan(port=server.port, seconds=_SECONDS, connections=_CONNECTIONS, read=read)
+    )
 
 
-def _times(port: int, paths: list[str]) -> list[float]:
-    times_ms: list[float] = json.loads(_client(port, "times", text="\n".join(paths)))
-    return times_ms
-
-
-def _client(port: int, *arguments: str, text: str = "") -> str:
-    command = [sys.executable, "-m", "bench.http_client", str(port), *arguments]
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+def _times(server: Server, paths: list[str]) -> list[float]:
+    """How long each path took in ms, asked for one after the other."""
+    read = Read(paths=tuple(paths))
+    return load(server, Plan(port=server.port, count=len(paths), connections=1, read=read)).ms
 
 
 def _tables(schema: int) -> str:
