@@ -118,6 +118,16 @@ def test_a_token_lives_as_long_as_it_was_given_and_a_minute_of_skew() -> None:
         tokens.verify(minted)
 
 
+def test_a_token_that_differs_from_a_genuine_one_is_verified_itself() -> None:
+    genuine = token()
+    assert TOKENS.verify(genuine) == ANA
+    head, claims, signature = genuine.split(".")
+    for other in (f"{head}.{claims}.{signature[::-1]}", f"{head}.{claims}.", genuine + "A"):
+        with pytest.raises(Unauthenticated):
+            TOKENS.verify(other)
+    assert TOKENS.verify(genuine) == ANA
+
+
 def test_a_token_is_believed_by_a_clock_that_is_a_minute_behind_and_no_more() -> None:
     clock = HandClock(NOW_S * 1_000)
     tokens = local_tokens(clock)

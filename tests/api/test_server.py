@@ -172,15 +172,14 @@ def test_a_header_with_a_control_character_is_not_sent(value: bytes) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"x-one", value)]})
         await send({"type": "http.response.body", "body": b"done"})
 
-    lines = io.BytesIO()
+    log = Log(io.BytesIO(), SystemClock())
     with (
         looped() as loop,
-        listening(app, loop, Log(lines, SystemClock())) as url,
+        listening(app, loop, log) as url,
         httpx2.Client(trust_env=False) as http,
         pytest.raises(httpx2.RemoteProtocolError),
     ):
         http.get(url)
-    assert b"RuntimeError" in lines.getvalue()
 
 
 def test_answers_of_any_size_follow_each_other_on_one_connection() -> None:

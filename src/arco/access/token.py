@@ -20,6 +20,7 @@ from arco.access.principal import Principal, PrincipalRole
 from arco.core import json
 from arco.core.errors import Invalid, Unauthenticated
 from arco.core.ids import new_ulid
+from arco.core.lru_cache import LruCache
 from arco.core.runtime import Runtime
 from arco.core.scope import Scope
 from arco.storage.signing import KEY_BYTES
@@ -27,6 +28,7 @@ from arco.storage.signing import KEY_BYTES
 MAX_LIFE_S = 365 * 24 * 3600
 MAX_TOKEN_CHARS = 8 * 1024
 SKEW_S = 60
+_MAX_GENUINE = 1_024
 
 ISSUER: Final = "arco-local"
 AUDIENCE: Final = "arco"
@@ -75,6 +77,8 @@ class LocalTokens:
         self._key = OctKey.import_key(hmac.digest(key, KEY_ID.encode(), "sha256"))
         self._runtime = runtime
         self._longest_life_s = longest_life_s
+        # Tokens whose signature was verified. Their times are checked at each request.
+        self._genuine = LruCache[str, tuple[TokenClaims, Principal]](_MAX_GENUINE)
 
     def mint(self, principal: Principal, *, life_s: int) -> str:
         """A token for `principal` that is valid for `life_s` seconds from now."""
@@ -104,10 +108,14 @@ class LocalTokens:
     def verify(self, token: str) -> Principal:
         """The principal of a valid token, or `Unauthenticated` with a constant message."""
         try:
-            claims = self._verify_signature(token)
-            self._check_times(claims)
-            scope = Scope(claims.tenant_id, claims.workspace_id)
-            return Principal(claims.sub, scope, claims.groups)
+            genuine = self._genuine.get(token)
+            if genuine is None:
+                claims = self._verify_signature(token)
+                scope = Scope(claims.tenant_id, claims.workspace_id)
+                genuine = claims, Principal(claims.sub, scope, claims.groups)
+                self._genuine.put(token, genuine)
+            self._check_times(genuine[0])
+            return genuine[1]
         except (JoseError, ValueError, Invalid):
             # The reason may quote the token, so it is dropped.
             raise Unauthenticated(UNAUTHENTICATED) from None
