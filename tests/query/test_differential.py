@@ -17,7 +17,7 @@ from tests.query.workspace import workspace
 FOLD = """
 CREATE VIEW all_{name} AS SELECT * FROM (
     SELECT *, row_number() OVER (PARTITION BY {key} ORDER BY _commit DESC, _position DESC) AS _rank
-    FROM read_parquet({files}, union_by_name = true)
+    FROM ({rows})
 ) WHERE _rank = 1 {moved}
 """
 LIVE = """
@@ -80,9 +80,10 @@ async def _duck(root: Path, snapshot: Snapshot) -> duckdb.DuckDBPyConnection:
     duck = duckdb.connect()
     duck.execute("SET timezone = 'UTC'")
     for table in TIER1.values():
-        files = [next(root.rglob(ref.path)) for ref in await snapshot.files_of(table)]
-        if files:
-            duck.execute(_fold(table, [str(file) for file in files]))
+        refs = await snapshot.files_of(table)
+        if refs:
+            files = {str(next(root.rglob(ref.path))): ref.is_combined for ref in refs}
+            duck.execute(_fold(table, files))
         else:
             duck.register(f"all_{table.name}", table.schema.empty_table())
     names = {name: ", ".join(f'"{c}"' for c in table.visible) for name, table in TIER1.items()}
@@ -95,9 +96,17 @@ async def _duck(root: Path, snapshot: Snapshot) -> duckdb.DuckDBPyConnection:
     return duck
 
 
-def _fold(table: StateTable, files: list[str]) -> str:
+def _fold(table: StateTable, files: dict[str, bool]) -> str:
+    """The view of a table over its files, combined ones or not."""
+    parts = [
+        f"SELECT unnest({table.name}) FROM read_parquet('{file}') WHERE {table.name} IS NOT NULL"
+        if is_combined
+        else f"FROM read_parquet('{file}')"
+        for file, is_combined in files.items()
+    ]
+    rows = " UNION ALL BY NAME ".join(parts)
     moved = "AND NOT coalesce(_moved, false)" if "_moved" in table.schema.names else ""
-    return FOLD.format(name=table.name, key=", ".join(table.key), files=files, moved=moved)
+    return FOLD.format(name=table.name, key=", ".join(table.key), rows=rows, moved=moved)
 
 
 def _ask(duck: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:

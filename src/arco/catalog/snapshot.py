@@ -10,9 +10,17 @@ from typing import Any, TypeVar, cast
 
 from arco.catalog.bucket import Bucket
 from arco.catalog.lookup import Lookup
-from arco.catalog.manifest import BaseIndex, FileRef, Manifest, Ref, read_index, read_manifest
+from arco.catalog.manifest import (
+    BaseIndex,
+    FileRef,
+    Manifest,
+    Ref,
+    read_index,
+    read_manifest,
+    read_named,
+)
 from arco.catalog.model import AnyRow, TableFormat, TableRow
-from arco.catalog.state_file import DecidedRows, RowSource, StateFile, read_rows
+from arco.catalog.state_file import DecidedRows, RowSource, StateFile, decode_rows
 from arco.core.lru_cache import LruCache
 from arco.core.shared_task import SharedTasks
 from arco.fold.table import StateTable
@@ -24,6 +32,7 @@ R = TypeVar("R", bound=AnyRow)
 
 DEFAULT_CACHE_BYTES = 512 * 1024 * 1024
 
+_COMBINED_BYTES = 8 * 1024 * 1024
 _INDEX_BYTES_A_FILE = 500
 _NO_FILES = BaseIndex(tables={})
 _TABLES_PER_READ = 100
@@ -38,6 +47,9 @@ class StateFileCache:
             capacity_bytes, lambda each: each[1], keep_newest=True
         )
         self._reads = SharedTasks[str, object](store.runtime.tasks)
+        # Each table of a combined file decodes its own rows, mostly soon after the first.
+        self._combined = LruCache[str, bytes](_COMBINED_BYTES, len)
+        self._combined_reads = SharedTasks[str, bytes](store.runtime.tasks)
 
     async def sources(self, table: StateTable, refs: Sequence[FileRef]) -> list[RowSource]:
         """The rows of files of one table, read in parallel."""
@@ -66,9 +78,21 @@ class StateFileCache:
         return await self._reads.run(key, read)
 
     async def _read_file(self, table: StateTable, ref: FileRef) -> RowSource:
-        source = StateFile(table, await read_rows(self._store, table, ref))
+        raw = await (self._read_combined(ref) if ref.is_combined else read_named(self._store, ref))
+        source = StateFile(table, await decode_rows(self._store.runtime.tasks, table, ref, raw))
         self._keep(_file_key(table, ref), source, source.size_bytes)
         return source
+
+    async def _read_combined(self, ref: FileRef) -> bytes:
+        """The bytes of a combined file, read once for all its tables."""
+
+        async def read() -> bytes:
+            raw = await read_named(self._store, ref)
+            self._combined.put(ref.sha256, raw)
+            return raw
+
+        raw = self._combined.get(ref.sha256)
+        return await self._combined_reads.run(ref.sha256, read) if raw is None else raw
 
     async def _read_index(self, ref: Ref) -> BaseIndex:
         index = await read_index(self._store, ref)

@@ -19,6 +19,7 @@ from arco.catalog.manifest import FileRef, read_named
 from arco.catalog.model import ROWS, AnyRow, from_columns
 from arco.core import json
 from arco.core.errors import Corrupt, Unsupported
+from arco.core.tasks import Tasks
 from arco.fold.parquet_file import conformed, decode
 from arco.fold.table import StateTable
 from arco.fold.tier1 import COMMIT, MOVED
@@ -47,9 +48,23 @@ async def read_rows(
     version does not know.
     """
     raw = await read_named(store, ref)
+    return await decode_rows(
+        store.runtime.tasks, table, ref, raw, refuse_unknown_columns=refuse_unknown_columns
+    )
+
+
+async def decode_rows(
+    tasks: Tasks,
+    table: StateTable,
+    ref: FileRef,
+    raw: bytes,
+    *,
+    refuse_unknown_columns: bool = False,
+) -> pa.Table:
+    """`read_rows` for a caller that has the bytes of the file."""
     if len(raw) <= _SMALL_BYTES:
         return _decode_parquet(table, ref, raw, refuse_unknown_columns=refuse_unknown_columns)
-    return await store.runtime.tasks.in_thread(
+    return await tasks.in_thread(
         lambda: _decode_parquet(table, ref, raw, refuse_unknown_columns=refuse_unknown_columns)
     )
 

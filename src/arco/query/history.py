@@ -222,7 +222,7 @@ def _manifest_row(entry: Entry, manifest: Manifest, files: Sequence[FileRef]) ->
         sum(ref.rows for ref in files),
         sum(sizes.values()),
         len(manifest.requests),
-        sum(map(len, manifest.tail.values())),
+        len({ref.path for refs in manifest.tail.values() for ref in refs}),
         manifest.watermark.frontier,
         len(manifest.watermark.open),
     )

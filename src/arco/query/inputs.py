@@ -276,10 +276,15 @@ class InputLoader:
             for ref in loaded.files[state.name].files
             if _file_key(state, ref, loaded.columns[state.name]) in missing
         ]
+        wanted.sort(key=lambda each: each[1].path)
         for start in range(0, len(wanted), _PARALLEL_READS):
             batch = wanted[start : start + _PARALLEL_READS]
-            contents = await self._tasks.gather(*(self._read(*each) for each in batch))
-            for (state, ref), raw in zip(batch, contents, strict=True):
+            # A combined file is read once, for all its tables.
+            unique = {ref.path: (state, ref) for state, ref in batch}
+            read = await self._tasks.gather(*(self._read(*each) for each in unique.values()))
+            contents = dict(zip(unique, read, strict=True))
+            for state, ref in batch:
+                raw = contents[ref.path]
                 columns = loaded.columns[state.name]
                 request = PutStateFile(
                     key=_file_key(state, ref, columns),
