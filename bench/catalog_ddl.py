@@ -34,6 +34,7 @@ _TIMES = 80
 _CLIENTS = 16
 _SECONDS = 4.0
 _LATENCY_MS = 100.0
+_LONGEST_MS = 12  # one CREATE TABLE on a local disk, p50
 _ACTOR = "user:bench"
 _COLUMNS = tuple(ColumnSpec(name=f"column_{n}", data_type="bigint") for n in range(10))
 
@@ -223,8 +224,8 @@ def _against_creates(large: _Catalog, trips: int, create_ms: float) -> Figure:
         f"{ours:.2f}",
         f"{base:.2f}",
         f"{ours / base:.2f}",
-        "3",
-        ours <= 3 * base,
+        f"{_LONGEST_MS} ms",
+        ours <= _LONGEST_MS,
     )
 
 
