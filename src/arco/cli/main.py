@@ -50,7 +50,7 @@ Examples:
   arco up --store s3://bucket/prefix --host 0.0.0.0 --auth local
   arco up --retention-days 30                  keep old versions for thirty days
   arco up --keep executions=90 --keep tasks=30 delete older rows of runs
-  arco up --spark-idle 10m                     stop Spark after ten minutes without events
+  arco up --spark-idle 10m                     keep Spark for ten idle minutes
   arco up --no-spark                           do not compact events: no Java needed
 
 Spark starts with the first event and stops after two minutes without events."""
@@ -69,7 +69,7 @@ Examples, compaction of events:
   arco compactor --remote sc://host:15002      through Spark Connect
   arco compactor --once                        compact everything once, then exit (for cron)
   arco compactor --rebuild --domain lineage    rebuild the tables of one domain
-  arco compactor --spark-idle 0                keep Spark running once it has started
+  arco compactor --spark-idle 0                never end a Spark that runs
   arco compactor --no-spark                    serve the catalog only"""
 
 _VERIFY_EXAMPLES = """\

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from arco.events.lineage_payload import (
     COMPLETE_SOUNDNESS,
     ColumnEdge,
-    Dataset,
+    LineageDataset,
     LineageInput,
     LineageObserved,
     LineageOutput,
@@ -111,11 +111,11 @@ def _context_bytes(observed: LineageObserved) -> int:
     return sum(len(each or "") for each in ids)
 
 
-def _name_bytes(datasets: Iterable[Dataset]) -> int:
+def _name_bytes(datasets: Iterable[LineageDataset]) -> int:
     return sum(len(each.table_id or "") + len(each.name or "") for each in datasets)
 
 
-def _key_bytes(datasets: Iterable[Dataset]) -> int:
+def _key_bytes(datasets: Iterable[LineageDataset]) -> int:
     """The text of the partition keys, and the id of the table with each."""
     return sum(
         sum(map(len, each.partitions)) + max(len(each.partitions), 1) * len(each.table_id or "")
@@ -205,7 +205,7 @@ def _pairs(payload: LineageObserved) -> Iterable[_Pair]:
     return pairs.values()
 
 
-def _canonical_keys(dataset: Dataset) -> list[str]:
+def _canonical_keys(dataset: LineageDataset) -> list[str]:
     """The partition keys of a dataset, made canonical once for all pairs."""
     return [canonical_partition_key(each) for each in dataset.partitions or ("",)]
 

@@ -32,7 +32,7 @@ Transformation = Literal[
 ]
 
 
-class Dataset(Payload, frozen=True, kw_only=True):
+class LineageDataset(Payload, frozen=True, kw_only=True):
     """A table, by its id or, if that is unknown, by the observed name."""
 
     table_id: Id | None = None
@@ -44,7 +44,7 @@ class Dataset(Payload, frozen=True, kw_only=True):
             raise ValueError("an input or output needs table_id or name")
 
 
-class LineageInput(Dataset, frozen=True, kw_only=True):
+class LineageInput(LineageDataset, frozen=True, kw_only=True):
     """A table that was read; `rows` and `bytes` are the totals of all its partitions."""
 
     version: Id | None = None
@@ -52,7 +52,7 @@ class LineageInput(Dataset, frozen=True, kw_only=True):
     bytes: Count | None = None
 
 
-class LineageOutput(Dataset, frozen=True, kw_only=True):
+class LineageOutput(LineageDataset, frozen=True, kw_only=True):
     """A table that was written."""
 
 
@@ -97,7 +97,7 @@ class LineageObserved(Payload, frozen=True, kw_only=True):
             )
 
 
-def partition_count(datasets: Iterable[Dataset]) -> int:
+def partition_count(datasets: Iterable[LineageDataset]) -> int:
     """The number of partitions; a dataset that names none counts as one."""
     return sum(max(len(each.partitions), 1) for each in datasets)
 
