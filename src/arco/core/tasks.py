@@ -140,7 +140,7 @@ class AsyncioTasks:
         return [_result(each) for each in await _outcomes(work)]
 
     def event(self) -> AsyncEvent:
-        return _AsyncioEvent()
+        return AsyncioEvent()
 
     async def deadline(self, ms: float, work: Coroutine[Any, Any, T]) -> T:
         begun = _Begun(work)
@@ -156,7 +156,9 @@ class AsyncioTasks:
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
 
-class _AsyncioEvent:
+class AsyncioEvent:
+    """A flag on the running asyncio loop."""
+
     def __init__(self) -> None:
         self._event = asyncio.Event()
 

@@ -9,7 +9,6 @@ Every request passes here, so what costs most in uvicorn is replaced: what it do
 headers, how it sends an answer, and that it sets a timer after each.
 """
 
-import asyncio
 import http
 import re
 from collections import defaultdict
@@ -27,6 +26,7 @@ from arco.api.http.asgi import ARRIVED, Message, Scope
 from arco.api.http.limits import HttpLimits
 from arco.api.http.problem import CONTENT_TYPE, HttpError, encode_problem, problem_of
 from arco.core.clock import SystemClock
+from arco.core.tasks import AsyncioEvent
 
 _LARGE_BYTES = 64 * 1024  # not worth a copy to join it with a few headers
 _HALF_SENT_SHARE = 4
@@ -314,7 +314,7 @@ class _Cycle(RequestResponseCycle):
 
     disconnected = response_started = response_complete = False
     more_body = True
-    _event: asyncio.Event | None = None
+    _event: AsyncioEvent | None = None
     _status = 500
     _headers: list[tuple[bytes, bytes]]
 
@@ -331,10 +331,10 @@ class _Cycle(RequestResponseCycle):
         self.body = bytearray()
 
     @property
-    def message_event(self) -> asyncio.Event:  # type: ignore[override]
+    def message_event(self) -> AsyncioEvent:  # type: ignore[override]
         """Set when there is something to receive; made for the first that waits for it."""
         if self._event is None:
-            self._event = asyncio.Event()
+            self._event = AsyncioEvent()
             if self.body or not self.more_body or self.response_complete or self.disconnected:
                 self._event.set()
         return self._event
