@@ -78,7 +78,6 @@ class Permit:
 # it. No simulator drives it; its time and randomness still come from the seams.
 PERMITS = (
     Permit("server/listener.py", "signal.setitimer", "it ends a process whose loop may be stuck"),
-    Permit("api/http/connection.py", "asyncio", "uvicorn's cycle waits for an event of asyncio"),
     Permit("client/event_sender.py", "threading", "the thread that sends, and its bounded buffer"),
     Permit("client/transport.py", "threading", "a caller waits between two attempts"),
     Permit(
