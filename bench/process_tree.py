@@ -82,12 +82,14 @@ class Meter:
         self.other_cores = min(max(0.0, other_cores), float(os.cpu_count() or 1))
 
     def _watch_memory(self) -> None:
+        has_ended = False
         while True:
             tree = process_tree(self._root)
             rss_bytes = sum(stat.rss_bytes for stat in tree.values())
             self.peak_rss_bytes = max(self.peak_rss_bytes, rss_bytes)
-            if self._ended.wait(_MEMORY_EVERY_S):
+            if has_ended:
                 return
+            has_ended = self._ended.wait(_MEMORY_EVERY_S)
 
 
 class _Reading:
