@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from arco.iceberg.pointer import PointerOperation
 from arco.storage.chain import SHORTEST_RETENTION_MS
 
 from .iceberg_history import IcebergHistory
@@ -191,8 +192,11 @@ def _is_right_undrop(
         return True
     if any(operation.table_id == table_id for sight in sights for table_id, _ in sight.values()):
         return True
-    if any(version.pointer.purge for version in history.chains[operation.table_id]):
+    chain = history.chains[operation.table_id]
+    if any(version.pointer.purge for version in chain):
         return True
+    if any(version.pointer.operation == PointerOperation.ABANDON for version in chain):
+        return True  # of an aborted transaction: the table with this uuid got another id
     if any(_is_twin(operation.table_id, sight, history) for sight in sights):
         return True
     had = {
