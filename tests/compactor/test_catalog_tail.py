@@ -79,6 +79,28 @@ async def test_a_shortened_tail_names_one_file_with_the_rows_of_all() -> None:
     await setup.close()
 
 
+async def test_verification_notices_a_file_that_is_not_of_neighbouring_commits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    setup = await with_tables(5)
+    manifest = (await setup.manifests())[-1]
+    first, _, third, *_ = (ref.path for ref in manifest.tail["tables"])
+
+    def run_with_a_gap(of: Manifest) -> catalog_tail.Run:
+        run = {
+            name: tuple(ref for ref in refs if ref.path in (first, third))
+            for name, refs in of.tail.items()
+        }
+        return {name: refs for name, refs in run.items() if refs}
+
+    monkeypatch.setattr(catalog_tail, "newest_run", run_with_a_gap)
+    assert await shorten_tail(publisher_of(setup)) is not None
+    problem = (await check(setup)).problem
+    assert problem is not None
+    assert "an older file has newer ones" in problem.explanation
+    await setup.close()
+
+
 async def test_a_tail_of_a_few_files_stays() -> None:
     setup = await started()
     await setup.table("a")
