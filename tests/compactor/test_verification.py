@@ -319,7 +319,7 @@ def combined_fault(stored: pa.Table, *names: str) -> str | None:
     """What the check reports for a combined file that these tables name; None if nothing."""
     tables = {"tables": TABLES, "objects": OBJECTS}
     rows = {"tables": some_rows(), "objects": some_objects()}
-    refs, _ = encode_combined_file(tables, rows, "x")
+    refs, _, _ = encode_combined_file(tables, rows, "x")
     sink = pa.BufferOutputStream()
     pq.write_table(stored, sink)
     named = {name: refs[name] for name in names}
@@ -334,7 +334,7 @@ def some_objects() -> pa.Table:
 
 def test_a_combined_file_has_each_row_in_one_of_the_tables_that_name_it() -> None:
     rows = {"tables": some_rows(), "objects": some_objects()}
-    raw = encode_combined_file({"tables": TABLES, "objects": OBJECTS}, rows, "x")[1]
+    raw = encode_combined_file({"tables": TABLES, "objects": OBJECTS}, rows, "x")[-1]
     stored = pq.read_table(pa.BufferReader(raw))
     assert combined_fault(stored, "tables", "objects") is None
     assert "has rows of" in str(combined_fault(stored, "tables"))

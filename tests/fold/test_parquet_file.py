@@ -8,7 +8,8 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from arco.fold.parquet_file import conformed, decode, encode_combined
+from arco.fold.fold import conform
+from arco.fold.parquet_file import decode, encode_combined
 from arco.fold.tier1 import TIER1
 from tests.fold.test_golden import GOLDEN, read_value
 
@@ -31,7 +32,7 @@ def as_table(name: str) -> pa.Table:
 
 
 def read(raw: bytes, name: str) -> list[dict[str, Any]]:
-    rows = conformed(TIER1[name], decode(TIER1[name], raw, is_combined=True))
+    rows = conform(TIER1[name], decode(TIER1[name], raw, is_combined=True))
     found: list[dict[str, Any]] = rows.to_pylist(maps_as_pydicts="strict")
     return found
 

@@ -51,6 +51,10 @@ class FileRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     visibility: str = "all"
     is_combined: bool = msgspec.field(name="combined", default=False)
 
+    def rows_key(self, table: str) -> str:
+        """The key of the decoded rows of a table in a cache."""
+        return f"{self.sha256}/{table}" if self.is_combined else self.sha256
+
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):
     """The files below the tail; `unbucketed`, stored as `whole`, holds those of tables without buckets."""

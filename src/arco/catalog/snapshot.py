@@ -53,7 +53,7 @@ class StateFileCache:
 
     async def sources(self, table: StateTable, refs: Sequence[FileRef]) -> list[RowSource]:
         """The rows of files of one table, read in parallel."""
-        if all(_file_key(table, ref) in self._cache for ref in refs):
+        if all(ref.rows_key(table.name) in self._cache for ref in refs):
             return [await self._source(table, ref) for ref in refs]
         return await self._store.runtime.tasks.gather(*(self._source(table, ref) for ref in refs))
 
@@ -63,12 +63,12 @@ class StateFileCache:
 
     def keep_decided(self, table: StateTable, ref: FileRef, source: DecidedRows) -> None:
         """Keep rows that this process has decided itself, so that their file need not be read."""
-        self._keep(_file_key(table, ref), source, source.size_bytes)
+        self._keep(ref.rows_key(table.name), source, source.size_bytes)
 
     async def _source(self, table: StateTable, ref: FileRef) -> RowSource:
         return cast(
             "RowSource",
-            await self._cached(_file_key(table, ref), lambda: self._read_file(table, ref)),
+            await self._cached(ref.rows_key(table.name), lambda: self._read_file(table, ref)),
         )
 
     async def _cached(self, key: str, read: Callable[[], Coroutine[Any, Any, object]]) -> object:
@@ -80,7 +80,7 @@ class StateFileCache:
     async def _read_file(self, table: StateTable, ref: FileRef) -> RowSource:
         raw = await (self._read_combined(ref) if ref.is_combined else read_named(self._store, ref))
         source = StateFile(table, await decode_rows(self._store.runtime.tasks, table, ref, raw))
-        self._keep(_file_key(table, ref), source, source.size_bytes)
+        self._keep(ref.rows_key(table.name), source, source.size_bytes)
         return source
 
     async def _read_combined(self, ref: FileRef) -> bytes:
@@ -103,10 +103,6 @@ class StateFileCache:
     def _keep(self, key: str, value: object, size_bytes: int) -> None:
         if key not in self._cache:
             self._cache.put(key, (value, size_bytes))
-
-
-def _file_key(table: StateTable, ref: FileRef) -> str:
-    return f"{ref.sha256}/{table.name}" if ref.is_combined else ref.sha256
 
 
 class Snapshot(Lookup):

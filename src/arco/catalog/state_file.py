@@ -20,7 +20,8 @@ from arco.catalog.model import ROWS, AnyRow, from_columns
 from arco.core import json
 from arco.core.errors import Corrupt, Unsupported
 from arco.core.tasks import Tasks
-from arco.fold.parquet_file import conformed, decode
+from arco.fold.fold import conform
+from arco.fold.parquet_file import decode
 from arco.fold.table import StateTable
 from arco.fold.tier1 import COMMIT, MOVED
 from arco.storage.store import Store
@@ -74,7 +75,7 @@ def _decode_parquet(
 ) -> pa.Table:
     try:
         stored = decode(table, raw, is_combined=ref.is_combined)
-        rows = conformed(table, stored)
+        rows = conform(table, stored).combine_chunks()
     except (pa.ArrowException, OSError) as problem:
         raise Corrupt(f"{ref.path} is not a Parquet file of {table.name}") from problem
     unknown = set(stored.column_names) - set(table.schema.names)

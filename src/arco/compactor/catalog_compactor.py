@@ -77,9 +77,9 @@ class CatalogCompactor:
         may_retry = head is not None and head.number >= self._next_merge_number
         if manifest is None or busy or not may_retry:
             return
-        if is_large(manifest) or is_long(manifest):
-            large = is_large(manifest)
-            self._merging = self._store.runtime.tasks.spawn(self._merge(into_base=large))
+        into_base = is_large(manifest)
+        if into_base or is_long(manifest):
+            self._merging = self._store.runtime.tasks.spawn(self._merge(into_base=into_base))
 
     async def _merge(self, *, into_base: bool) -> None:
         try:

@@ -22,7 +22,6 @@ from arco.compactor.publisher import (
     publish_on_head,
 )
 from arco.compactor.state_file_writer import encode_combined_file
-from arco.core.hashing import sha256_hex
 from arco.core.ids import new_ulid
 from arco.fold.fold import fold
 from arco.fold.tier1 import TIER1
@@ -80,13 +79,12 @@ async def shorten_tail(publisher: Publisher) -> Head | None:
         for name, refs in run.items()
     }
 
-    def combine() -> tuple[dict[str, FileRef], bytes, dict[str, pa.Table]]:
+    def combine() -> tuple[dict[str, FileRef], Ref, bytes, dict[str, pa.Table]]:
         folded = {name: fold(TIER1[name], pa.concat_tables(each)) for name, each in rows.items()}
         return *encode_combined_file(TIER1, folded, path), folded
 
     # In a thread: this process serves requests meanwhile.
-    new, raw, folded = await tasks.in_thread(combine)
-    file = Ref(path=path, sha256=sha256_hex(raw))
+    new, file, raw, folded = await tasks.in_thread(combine)
     await publisher.create([(file, raw)])
     for name, each in folded.items():
         publisher.written.keep(file.sha256, TIER1[name], each)

@@ -5,10 +5,9 @@ a Parquet file of its table, sorted, one row per key, in the buckets and bounds 
 It does not use the code that wrote those claims. Each file is checked once, even if many manifests name it.
 """
 
-import dataclasses
 import io
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import reduce
 from itertools import pairwise
@@ -43,7 +42,7 @@ class _NamedFile:
 
     path: str
     in_tail: bool
-    refs: dict[str, FileRef] = dataclasses.field(default_factory=dict)
+    refs: dict[str, FileRef] = field(default_factory=dict)
 
 
 class StateFileCheck:
@@ -67,9 +66,8 @@ class StateFileCheck:
         self._index: tuple[Ref | None, BaseIndex] = (None, _NO_INDEX)
         # By table and path, until `published` takes them.
         self._tails: dict[tuple[str, str], pa.Table] = {}
-        self._oldest: dict[
-            tuple[str, str], int
-        ] = {}  # by table and path, the first commit of the rows
+        # By table and path, the first commit that a row carries.
+        self._oldest: dict[tuple[str, str], int] = {}
 
     async def check(self, manifest: Manifest, record: Commit) -> None:
         """`Discrepancy` if a file that a manifest names is wrong."""
@@ -183,7 +181,7 @@ def _files(manifest: Manifest, index: BaseIndex) -> list[_NamedFile]:
     for name, tail in manifest.tail.items():
         for ref in tail:
             files.setdefault(ref.path, _NamedFile(ref.path, in_tail=True)).refs[name] = ref
-    bases = [(name, ref) for name, ref in manifest.base.unbucketed.items()]
+    bases = list(manifest.base.unbucketed.items())
     bases += [(name, ref) for name, each in index.tables.items() for ref in each.values()]
     for name, ref in bases:
         files.setdefault(ref.path, _NamedFile(ref.path, in_tail=False)).refs[name] = ref
@@ -222,7 +220,7 @@ def _parts_of_combined(names: Iterable[str], stored: pa.Table) -> dict[str, pa.T
     """The rows of each table in a combined file, or what is wrong with the file."""
     if sorted(names) != sorted(stored.column_names):
         return f"has rows of {sorted(stored.column_names)}, and its manifest says {sorted(names)}"
-    if not all(pa.types.is_struct(field.type) for field in stored.schema):
+    if not all(pa.types.is_struct(column.type) for column in stored.columns):
         return "has a column that is not the rows of a table"
     set_columns = reduce(pc.add, (pc.is_valid(each).cast(pa.int8()) for each in stored.columns))
     if pc.unique(set_columns).to_pylist() != [1]:
@@ -247,12 +245,12 @@ def _fault_in_schema(table: StateTable, schema: pa.Schema) -> str | None:
     missing = sorted(needed - set(schema.names))
     if missing:
         return f"has no column {missing[0]}"
-    for field in schema:
-        if field.name not in table.schema.names:
-            return f"has a column {field.name}, which {table.name} does not"
-        expected_type = table.schema.field(field.name).type
-        if field.type != expected_type:
-            return f"has {field.name} as {field.type}, not as {expected_type}"
+    for column in schema:
+        if column.name not in table.schema.names:
+            return f"has a column {column.name}, which {table.name} does not"
+        expected_type = table.schema.field(column.name).type
+        if column.type != expected_type:
+            return f"has {column.name} as {column.type}, not as {expected_type}"
     return None
 
 

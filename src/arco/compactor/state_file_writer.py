@@ -6,7 +6,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arco.catalog.manifest import FileRef
+from arco.catalog.manifest import FileRef, Ref
 from arco.compactor.domains import VISIBILITY, file_path
 from arco.compactor.engine import FoldJob, MergeJob, NewStateFile
 from arco.core.errors import Conflict, Unavailable, Unknown
@@ -25,15 +25,15 @@ def encode_state_file(table: StateTable, rows: pa.Table, path: str) -> tuple[Fil
 
 def encode_combined_file(
     tables: Mapping[str, StateTable], rows: Mapping[str, pa.Table], path: str
-) -> tuple[dict[str, FileRef], bytes]:
-    """The bytes of a combined file with folded and sorted rows by table, and a reference for each."""
+) -> tuple[dict[str, FileRef], Ref, bytes]:
+    """A combined file with folded and sorted rows by table: a reference for each, its own, its bytes."""
     raw = encode_combined(tables, rows)
     sha256 = sha256_hex(raw)
     refs = {
         name: _file_ref(tables[name], each, path, raw, sha256, is_combined=True)
         for name, each in rows.items()
     }
-    return refs, raw
+    return refs, Ref(path=path, sha256=sha256), raw
 
 
 def _file_ref(

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from arco.catalog.compactor_port import Guard, PublishedCommit, SyncCompact, no_guard
 from arco.catalog.event import CatalogChanged, read_event
-from arco.catalog.manifest import Base, CommitKind, CommitOperation, Ref, read_manifest
+from arco.catalog.manifest import Base, CommitKind, CommitOperation, read_manifest
 from arco.catalog.model import AnyRow, to_columns
 from arco.compactor.domains import combined_path
 from arco.compactor.publisher import (
@@ -56,17 +56,13 @@ async def sync_compact(
         if landed is not None:
             return landed
         _refuse_stale(call, head)
-        change, rows_of = _draft(publisher, call, head, changes, rows)
+        change = _draft(publisher, call, head, changes, rows)
         try:
             newest_token = partial(_refuse_stale_token, publisher, call)
-            published = await publisher.publish(head, change, newest_token, guard)
+            return committed(await publisher.publish(head, change, newest_token, guard))
         except Conflict:
             await guard()  # raises its own conflict
             head = await publisher.chain.head()
-            continue
-        for name, folded in rows_of.items():
-            publisher.written.keep(change.files[0][0].sha256, TIER1[name], folded)
-        return committed(published)
 
 
 def committed(head: Head) -> PublishedCommit:
@@ -168,17 +164,18 @@ def _draft(
     head: Head,
     changes: Sequence[CatalogChanged],
     rows: Rows,
-) -> tuple[ManifestChange, dict[str, pa.Table]]:
-    """The change, and the rows in its file by table."""
+) -> ManifestChange:
     parent, number = manifest_at(head), head.number + 1
     name = new_attempt_ulid(publisher.store.runtime, orphan_mark(parent))
     folded = {table: _folded(table, its_rows, number) for table, its_rows in rows.items()}
     path = combined_path(publisher.domain, name)
-    refs, raw = encode_combined_file(TIER1, folded, path)
+    refs, file, raw = encode_combined_file(TIER1, folded, path)
+    for table, its_rows in folded.items():
+        publisher.written.keep(file.sha256, TIER1[table], its_rows)
     tail = dict(parent.tail) if parent else {}
     for table, ref in refs.items():
         tail[table] = (*tail.get(table, ()), ref)
-    change = ManifestChange(
+    return ManifestChange(
         kind=CommitKind.DDL,
         commit_ulid=call.commit_ulid,
         tail=tail,
@@ -188,9 +185,8 @@ def _draft(
         requests=tuple(each.request_id for each in changes),
         operations=tuple(map(_operation, changes, call.events, call.event_paths)),
         event_paths=tuple(dict.fromkeys(path.partition("#")[0] for path in call.event_paths)),
-        files=[(Ref(path=path, sha256=sha256_hex(raw)), raw)],
+        files=[(file, raw)],
     )
-    return change, folded
 
 
 def _folded(name: str, rows: list[AnyRow], number: int) -> pa.Table:

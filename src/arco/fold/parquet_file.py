@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from arco.fold.fold import conform
 from arco.fold.table import ColumnType, StateTable
 
 _ROW_GROUP = 32_768
@@ -58,11 +57,6 @@ def decode(
         raise pa.ArrowInvalid(f"the file has no rows of {table.name}")
     structs = stored.column(0).combine_chunks().drop_null()
     return pa.Table.from_struct_array(structs)
-
-
-def conformed(table: StateTable, rows: pa.Table) -> pa.Table:
-    """Stored rows with the present columns of their table, in one chunk for each column."""
-    return conform(table, rows).combine_chunks()
 
 
 def _encode(rows: pa.Table, repeated: list[str], compared: list[str]) -> bytes:

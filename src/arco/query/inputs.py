@@ -307,5 +307,4 @@ class InputLoader:
 
 
 def _file_key(state: DomainTable, ref: FileRef, columns: Sequence[str]) -> str:
-    table = [state.table.name] if ref.is_combined else []
-    return "/".join([ref.sha256, *table, *columns])
+    return "/".join([ref.rows_key(state.table.name), *columns])

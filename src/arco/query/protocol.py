@@ -40,7 +40,7 @@ class FindMissing(WorkerMessage, frozen=True, kw_only=True):
 
 
 class PutStateFile(WorkerMessage, frozen=True, kw_only=True):
-    """A Parquet file follows, its key has its hash. Answered by `Ack` or `CorruptFile`."""
+    """A Parquet file follows; the key begins with its hash. Answered by `Ack` or `CorruptFile`."""
 
     key: str
     state: str
